@@ -157,14 +157,19 @@ def wilson(k: float, n: float, level: float = 0.95) -> Interval | None:
 
 
 def wilson_clustered(p: float, n: int, clusters: int, se: float | None, level: float = 0.95) -> Interval | None:
-    """`wilson` for a share over dependent trials: with the effective sample size p (1 - p) / se^2 + 1, at most `n`.
+    """`wilson` for a share over dependent trials, with their effective number: (p (1 - p) / se^2 + 1) (t_n / t_C)^2, at
+    most `n`; t_n and t_C are Student's t of n - 1 and of clusters - 1 degrees of freedom.
 
     `se` is the clustered standard error. Where it is 0, all trials of a cluster count as one. None for fewer than two
-    clusters. Effective sample sizes in score intervals: Franco et al. 2019, J. Surv. Stat. Methodol. 7(3).
+    clusters. Effective sample sizes in score intervals: Franco et al. 2019, J. Surv. Stat. Methodol. 7(3); the factor,
+    because few clusters tell little of their own spread: Korn and Graubard 1998, Survey Methodology 24(2).
     """
     if clusters < 2 or se is None:
         return None
-    effective = float(clusters) if se == 0 else min(float(n), p * (1 - p) / (se * se) + 1)
+    effective = float(clusters)
+    if se > 0:
+        known = (t_value(n - 1, level) / t_value(clusters - 1, level)) ** 2
+        effective = min(float(n), (p * (1 - p) / (se * se) + 1) * known)
     return wilson(p * effective, effective, level)
 
 

@@ -68,6 +68,27 @@ def test_clustered_wilson_is_wilson_for_independent_trials():
     assert stats.wilson_clustered(0.5, 8, 1, None) is None
 
 
+@pytest.mark.parametrize("examples", [3, 5, 10])
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.7, 1.0])
+def test_a_clustered_interval_covers_the_truth_with_few_examples(examples: int, alike: float):
+    """Eight rollouts an example, success rates of examples from a beta distribution with intra-class correlation
+    `alike`: the share of samples whose 95% interval has the true rate."""
+    draw, truth, covered = random.Random(5), 0.5, 0
+    for _ in range(400):
+        if alike in (0.0, 1.0):
+            rates = [truth if alike == 0 else float(draw.random() < truth) for _ in range(examples)]
+        else:
+            spread = truth * (1 - alike) / alike
+            rates = [draw.betavariate(spread, spread) for _ in range(examples)]
+        solved = [sum(draw.random() < rate for _ in range(8)) for rate in rates]
+        se = stats.stderr_of_sums((8, float(count)) for count in solved)
+        interval = stats.wilson_clustered(sum(solved) / (8 * examples), 8 * examples, examples, se)
+        assert interval is not None
+        covered += interval.low <= truth <= interval.high
+
+    assert covered / 400 >= 0.91
+
+
 def test_no_spread_is_no_interval():
     assert stats.mean_interval(0.5, 0.0, 10) is None
     assert stats.mean_interval(0.5, 0.1, 11) == pytest.approx((0.5 - 0.2228, 0.5 + 0.2228), abs=1e-3)
