@@ -152,6 +152,42 @@ def test_an_endpoint_that_always_fails_leaves_everything_unscored(tmp_path: Path
     assert "out of order" in done.stdout
 
 
+def test_a_wrong_key_ends_the_run_at_once_and_the_right_one_continues_it(tmp_path: Path):
+    key = "sk-wrong-key-1234567890"
+
+    def refuse(body: dict[str, Any]) -> Answer:
+        return 401, {}, {"error": {"message": f"no such key: {key}"}}
+
+    with serve(refuse) as server:
+        arguments = [
+            "arithmetic",
+            *endpoint(server, tmp_path / "out"),
+            "-k",
+            "MY_KEY",
+            "-n",
+            "50",
+            "-r",
+            "4",
+            "-c",
+            "2",
+        ]
+        done = vf_eval(*arguments, cwd=tmp_path, MY_KEY=key)
+        asked, rows = len(server.requests), result_rows(tmp_path / "out")
+        server.answer = solve
+        again = vf_eval(*arguments, cwd=tmp_path, MY_KEY=key)
+    last = done.stderr.splitlines()[-1]
+
+    assert done.returncode == 3
+    assert asked <= 4
+    assert [row["reward"] for row in rows] == [None] * len(rows)
+    assert "gave up after 3 rollouts in which the model answered no call" in last
+    assert f"model 'mock' at {server.url} answered 401: no such key: ***; check the key" in last
+    assert "repeat the command to continue" in last
+    assert key not in done.stdout + done.stderr
+    assert again.returncode == 0, again.stderr
+    assert len({(row["example_id"], row["rollout_id"]) for row in result_rows(tmp_path / "out")}) == 200
+
+
 def test_an_endpoint_that_recovers_costs_attempts_and_no_turn(tmp_path: Path):
     failures = iter([429, 429, 429])
 

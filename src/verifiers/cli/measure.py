@@ -28,6 +28,7 @@ from verifiers.harnesses.loading import load_harness
 from verifiers.messages import as_messages
 from verifiers.results.secrets import redacted
 from verifiers.rollout.budget import Budget
+from verifiers.rollout.patience import Patience
 from verifiers.rollout.provision import check_pair
 from verifiers.rollout.run import Work
 from verifiers.sandboxes.registry import backend_names
@@ -127,6 +128,7 @@ def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, har
         timeout_s=asked.timeout,
         max_cost_usd=asked.max_cost,
     )
+    concurrency = asked.concurrency(local=chosen.is_local)
     work = Work(
         world=env,
         rubric_of=env.rubric_for,
@@ -134,13 +136,14 @@ def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, har
         harness=harness,
         sandbox=asked.sandbox,
         rollouts_per_example=asked.rollouts_per_example,
-        concurrency=asked.concurrency(local=chosen.is_local),
+        concurrency=concurrency,
         sampling={**env.sampling_args, **asked.sampling(local=chosen.is_local)},
         limits=limits,
         seed=seed,
         timeout_fails=env.verifier_timeout == "fail",
         keep_tokens=asked.keep_tokens,
         budget=None if asked.max_run_cost is None else Budget(asked.max_run_cost),
+        patience=Patience(concurrency),
     )
     return _Run(asked, command, env, work, tasks, None if number is None else number * asked.rollouts_per_example)
 

@@ -17,6 +17,7 @@ from verifiers.models.clients import model_of
 from verifiers.models.config import turn_of
 from verifiers.results.record import Record
 from verifiers.rollout.live import LiveSession
+from verifiers.rollout.patience import Patience
 from verifiers.rollout.run import Work, run
 from verifiers.session import Harness, Limits
 from verifiers.task import Task
@@ -89,6 +90,9 @@ class Evaluation:
             results_path: folder of the run; None: under `outputs/evals`.
             max_retries: how often a rollout is started again after an infrastructure fault.
             keep_tokens: record the token ids of models that give them.
+
+        Raises:
+            EndpointGivenUpError: no call was answered, and rollout after rollout says so.
         """
         env = cast("Environment", self)
         check_keywords(options, ("evaluate", *_KEYWORDS))
@@ -96,6 +100,7 @@ class Evaluation:
         columns = state_columns or options.pop("state_columns", None) or ()
         work = self._work(client, model, sampling_args, rollouts_per_example, max_concurrent, harness, limits, sandbox)
         work = _with(work, seed=seed, state_columns=tuple(columns), max_retries=max_retries, keep_tokens=keep_tokens)
+        work = _with(work, patience=Patience(work.concurrency))
         work = _with(work, model=await env.spread(client, model) or work.model)
         if save_results or results_path is not None:
             from verifiers.envs.saving import evaluate_saved

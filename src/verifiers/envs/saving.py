@@ -19,6 +19,7 @@ from verifiers.results.store import Finished, RunStore, find_unfinished
 from verifiers.results.summary import Summary, summarise
 from verifiers.rollout.budget import BudgetReachedError
 from verifiers.rollout.live import LiveSession
+from verifiers.rollout.patience import EndpointGivenUpError
 from verifiers.rollout.run import Work, run
 from verifiers.rubrics.digest import rubric_digest
 from verifiers.session import Harness
@@ -41,7 +42,7 @@ class SavedRun:
     is_complete: bool
     """False: more rollouts are unscored than allowed, or it was stopped; repeating the command goes on."""
     stopped: str | None = None
-    """Why it was stopped before its end (its budget); None: it was not."""
+    """Why it was stopped before its end (its budget, an endpoint that never answered); None: it was not."""
 
 
 def plan_of(env: Environment, work: Work, *, split: str = "eval", shuffle: bool = False) -> dict[str, Any]:
@@ -122,6 +123,8 @@ async def run_saved(
             await run(work, tasks, emit, done=_done(finished, store.folder))
         except BudgetReachedError as end:
             stopped = str(end)
+        except EndpointGivenUpError as end:
+            stopped = f"{end}; what is finished is kept, put this right and repeat the command to continue"
         finally:
             store.metadata["wall_s"] = time.perf_counter() - started
         summary = summarise(store, store.metadata, run_dir=str(store.folder))
@@ -222,6 +225,8 @@ async def evaluate_saved(
         folder=None if folder is None else Path(folder),
         on_record=on_record,
     )
+    if saved.stopped is not None:
+        raise EndpointGivenUpError(f"{saved.stopped} ({saved.run_dir})")
     outputs = [output_of(record) for record in read_records(saved.run_dir)]
     results = results_of(outputs, states, work)
     results["metadata"]["path_to_save"] = str(saved.run_dir)

@@ -121,6 +121,9 @@ class Transport:
                 request.url, data=request.payload, headers=request.headers, allow_redirects=False, proxy=line.proxy
             ) as answer:
                 raw, status, said = await answer.read(), answer.status, answer.headers
+        except aiohttp.ConnectionTimeoutError:
+            late = ModelError(f"{where} cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s")
+            return Failure(late, retry=True, late=True)
         except TimeoutError:
             late = ModelError(f"{where} did not answer within {self._limits.timeout_s:g} s")
             return Failure(late, retry=True, late=True)

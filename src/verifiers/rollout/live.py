@@ -8,11 +8,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
-from verifiers.errors import Fault, OverlongPromptError
+from verifiers.errors import ConfigError, Fault, ModelError, OverlongPromptError, VerifiersError
 from verifiers.messages import Message, Response, Tool, UserMessage
 from verifiers.models.base import Model
 from verifiers.rollout.budget import Budget
 from verifiers.rollout.client import session_client
+from verifiers.rollout.patience import Patience, Target
 from verifiers.rollout.provision import Boxes, FreshBoxes, box_of
 from verifiers.sandboxes.base import Sandbox, SandboxSpec
 from verifiers.session import Limits, Prompt, StopRollout, World
@@ -39,6 +40,7 @@ class LiveSession:
         attempt: int = 1,
         client: Any = None,
         budget: Budget | None = None,
+        patience: Patience | None = None,
         boxes: Boxes | None = None,
     ) -> None:
         """
@@ -60,7 +62,9 @@ class LiveSession:
         """The box the engine started, and stops."""
         self.boxes: Boxes = boxes or _FRESH
         self.given_client = client
-        self.budget = budget
+        self.budget, self.patience = budget, patience
+        self.unanswered: dict[Target, VerifiersError] = {}
+        """Of each model whose last call failed, how."""
         self.harness: Any = None
         self.has_own_conversation = False
         """Whether the harness held a conversation of its own, which need not begin with the task's prompt."""
@@ -151,10 +155,19 @@ class LiveSession:
         self.recorder.record(
             role, model.name, prompt, response, start_s=start_s, tools=tools, sampling=own, error=error
         )
+        self._note_answer((role, model.name), error)
         if response is not None and self.budget is not None:
             self.budget.spend(response.usage.cost_usd if response.usage is not None else None)
         if role == "policy" and response is not None and response.usage is not None:
             self._policy_tokens += response.usage.completion_tokens
+
+    def _note_answer(self, target: Target, error: BaseException | None) -> None:
+        if isinstance(error, ModelError | ConfigError):
+            self.unanswered[target] = error
+        elif error is None or isinstance(error, OverlongPromptError):
+            self.unanswered.pop(target, None)
+            if self.patience is not None:
+                self.patience.answered(target)
 
     def _check_limits(self) -> None:
         limits = self.limits

@@ -18,6 +18,7 @@ from verifiers.models.base import Model
 from verifiers.results.record import Record
 from verifiers.rollout.budget import Budget, BudgetReachedError
 from verifiers.rollout.live import LiveSession
+from verifiers.rollout.patience import Patience
 from verifiers.rollout.provision import RunBoxes, check_pair
 from verifiers.rollout.recording import bare_record, record_of
 from verifiers.rollout.stages import StageLimits, generate, release, score
@@ -50,6 +51,8 @@ class Work:
     """How often a rollout is started again after an infrastructure fault."""
     budget: Budget | None = None
     """Money for the whole run; None: no cap."""
+    patience: Patience | None = None
+    """How long the run goes on while no call is answered; None: to its end."""
     timeout_fails: bool = False
     sandbox: Any = "local"
     """Backend of the boxes of those rollouts that need one: a name, or a backend."""
@@ -90,6 +93,7 @@ async def run(work: Work, tasks: Iterable[Task], emit: Emit, *, done: Done | Non
     Raises:
         ConfigError: the harness makes no sense in this environment.
         BudgetReachedError: the run's money is spent; rollouts under way are given up, finished ones were emitted.
+        EndpointGivenUpError: no call was ever answered; the rollouts that ended were emitted, others were given up.
         HungFunctionError: functions of the user's hang in too many threads.
     """
     check_pair(work.world, work.harness)
@@ -147,6 +151,9 @@ async def _work_off(work: Work, boxes: RunBoxes, queue: Iterator[tuple[_Group, i
         group.open -= 1
         if group.open == 0:
             await _judge(work, group, emit)
+            if work.patience is not None:
+                for member in group.members:
+                    work.patience.ended(member.unanswered, scored=member.state.fault is None)
 
 
 async def _generate(work: Work, boxes: RunBoxes, task: Task, number: int, rubric: Rubric) -> LiveSession:
@@ -166,6 +173,7 @@ async def _generate(work: Work, boxes: RunBoxes, task: Task, number: int, rubric
             attempt=attempt,
             client=work.client,
             budget=work.budget,
+            patience=work.patience,
             boxes=boxes,
         )
         try:

@@ -1,7 +1,9 @@
 """EndpointModel against real servers on loopback: retries, limits, overload, refusals, secrets."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
@@ -12,7 +14,7 @@ from aiohttp import web
 
 from verifiers.errors import Cause, ConfigError, EmptyModelResponseError, ModelError, OverlongPromptError
 from verifiers.messages import Tool, UserMessage
-from verifiers.models import Endpoint, EndpointModel
+from verifiers.models import Endpoint, EndpointModel, transport
 from verifiers.models.retry import RetryPolicy
 from verifiers.models.transport import CallLimits
 
@@ -235,6 +237,22 @@ async def test_nobody_listening_is_one_clear_line():
     with pytest.raises(ConfigError, match="cannot be reached: Connection refused"):
         await model.probe()
     await model.close()
+
+
+async def test_a_connection_that_is_never_made_is_not_called_a_slow_answer(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)
+    with socket.socket() as deaf, contextlib.ExitStack() as waiting:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        for _ in range(3):  # fills its queue: the kernel answers nobody else
+            caller = waiting.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(deaf.getsockname())
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        model = EndpointModel(Endpoint("m", url), limits=QUICK)
+        with pytest.raises(ModelError, match=r"cannot be reached: no connection within 0.2 s; gave up after 2"):
+            await model.generate(HI)
+        await model.close()
 
 
 async def test_a_probe_passes_where_the_server_answers_and_fails_where_it_refuses_the_key(serve: Any):
