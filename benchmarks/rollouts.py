@@ -18,7 +18,8 @@ from pathlib import Path
 import model_client
 
 from verifiers import Endpoint, EndpointModel, Rubric, SingleTurnEnv
-from verifiers.envs.saving import plan_of, run_saved
+from verifiers.envs.plan import plan_of
+from verifiers.envs.saving import run_saved
 from verifiers.harnesses.chat import ChatHarness
 from verifiers.rollout.run import Work
 

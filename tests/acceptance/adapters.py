@@ -113,7 +113,8 @@ def cost_reward(input: dict[str, Any]) -> object:
 async def _budgeted(input: dict[str, Any]) -> dict[str, Any]:
     """What a run of far more calls than its cap allows spends, and how it ends."""
     from verifiers import AssistantMessage, Response, Rubric, ScriptedModel, SingleTurnEnv, Usage
-    from verifiers.envs.saving import plan_of, run_saved
+    from verifiers.envs.plan import plan_of
+    from verifiers.envs.saving import run_saved
     from verifiers.harnesses.chat import ChatHarness
     from verifiers.results.metadata import read_metadata
     from verifiers.rollout.budget import Budget
@@ -397,7 +398,8 @@ def _checked(results: list[bool]) -> dict[str, Any]:
 
 async def _broken_scoring() -> dict[str, Any]:
     from verifiers import Rubric, ScriptedModel, SingleTurnEnv
-    from verifiers.envs.saving import plan_of, run_saved
+    from verifiers.envs.plan import plan_of
+    from verifiers.envs.saving import run_saved
     from verifiers.harnesses.chat import ChatHarness
     from verifiers.rollout.run import Work
 
@@ -599,7 +601,8 @@ async def _killed() -> dict[str, Any]:
     """A run whose process dies with half of it finished, then the same command again."""
     import os
 
-    from verifiers.envs.saving import plan_of, run_saved
+    from verifiers.envs.plan import plan_of
+    from verifiers.envs.saving import run_saved
     from verifiers.harnesses.chat import ChatHarness
     from verifiers.rollout.run import Work
 
@@ -677,8 +680,9 @@ def _reduced(reducer: str, epochs: int) -> dict[str, Any]:
 
 
 async def _rescored(n: int) -> dict[str, Any]:
+    from verifiers.envs.plan import plan_of
     from verifiers.envs.rescoring import rescore
-    from verifiers.envs.saving import plan_of, run_saved
+    from verifiers.envs.saving import run_saved
     from verifiers.harnesses.chat import ChatHarness
     from verifiers.results.read import read_records
     from verifiers.rollout.run import Work

@@ -52,8 +52,12 @@ def test_a_run_prints_a_table_and_one_object(tmp_path: Path):
     assert (result["n"], result["n_scored"], result["reward"]) == (60, 60, 1.0)
     assert set(result) == {
         *("run_dir", "env", "model", "n", "n_scored", "n_unscored", "unscored_by_kind", "reward", "reward_se"),
-        *("reward_ci95", "metrics", "tokens", "wall_s"),
+        *("reward_ci95", "metrics", "tokens", "wall_s", "stopped"),
+        *("env_version", "harness", "harness_version", "sandbox", "seed", "rollouts_per_example", "verifiers_version"),
     }
+    measured_with = [result[key] for key in ("harness", "sandbox", "seed", "rollouts_per_example", "stopped")]
+    assert measured_with == ["chat", "local", None, 3, None]
+    assert result["verifiers_version"]
     assert (result["env"], result["model"], result["tokens"]["total"]) == ("arithmetic", "mock", 60 * 12)
     assert result["run_dir"] in done.stdout
     assert Path(tmp_path, result["run_dir"]).is_dir()
@@ -439,3 +443,34 @@ def test_numbers_of_another_program_bear_its_name(tmp_path: Path):
     assert "arithmetic · mock" in plain.stdout
     assert "arithmetic · mock · chat" not in plain.stdout
     assert "arithmetic · mock · oracle" in oracle.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "arithmetic--mock",
+        "arithmetic--mock--oracle",
+    ]
+
+
+def test_an_unfinished_run_of_another_program_is_not_continued(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "from verifiers.harnesses.chat import ChatHarness\n"
+        "class Mine(ChatHarness):\n"
+        "    name = 'mine'\n"
+        "    def __init__(self, careful=False):\n"
+        "        self.careful = careful\n"
+    )
+    failing = iter([True])
+
+    def one_failure(body: dict[str, Any]) -> Answer:
+        return (401, {}, {"error": {"message": "no"}}) if next(failing, None) else solve(body)
+
+    with serve(one_failure) as server:
+        asked = ["arithmetic", *endpoint(server, tmp_path / "out"), "-n", "2", "-r", "1", "-c", "1", "--json"]
+        mine = [*asked, "--harness", "./mine.py:Mine"]
+        careful = [*mine, "--harness-args", '{"careful": true}']
+        runs = [vf_eval(*one, cwd=tmp_path) for one in (mine, careful, asked, mine)]
+    results = [json.loads(done.stdout.splitlines()[-1]) for done in runs]
+
+    assert [done.returncode for done in runs] == [3, 0, 0, 0], runs[-1].stderr
+    assert [result["harness"] for result in results] == ["mine", "mine", "chat", "mine"]
+    folders = [result["run_dir"] for result in results]
+    assert folders[3] == folders[0], "the same program goes on where it was"
+    assert len(set(folders)) == 3

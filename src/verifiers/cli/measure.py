@@ -21,11 +21,13 @@ from verifiers.cli.settings import EvalSettings, as_toml
 from verifiers.cli.table import print_table
 from verifiers.envs.environment import Environment
 from verifiers.envs.loading import load_environment
+from verifiers.envs.plan import plan_of
 from verifiers.envs.rescoring import rescore
-from verifiers.envs.saving import SavedRun, plan_of, run_saved
+from verifiers.envs.saving import SavedRun, run_saved
 from verifiers.errors import ConfigError, Fault, FaultKind, VerifiersError, boundary, nearest
 from verifiers.harnesses.loading import load_harness
 from verifiers.messages import as_messages
+from verifiers.results.metadata import pinned, read_metadata
 from verifiers.results.secrets import redacted
 from verifiers.rollout.budget import Budget
 from verifiers.rollout.patience import Patience
@@ -243,7 +245,8 @@ def _report(run: _Run, saved: SavedRun) -> int:
             file=sys.stderr,
         )
     if run.asked.as_json:
-        print(json.dumps(saved.summary.to_json()), flush=True)
+        found = {**saved.summary.to_json(), **pinned(read_metadata(saved.run_dir)), "stopped": saved.stopped}
+        print(json.dumps(found), flush=True)
     return 0 if saved.is_complete else EXIT_UNSCORED
 
 
@@ -254,7 +257,8 @@ def _rescore(asked: EvalSettings, env: Environment, run_dir: str) -> int:
     print(f"before: reward {before.reward}, {before.n_unscored} unscored; now {after.reward}, {after.n_unscored}")
     print(f"new verdicts: {rescored.path} (the run's own rows are unchanged)")
     if asked.as_json:
-        print(json.dumps({**after.to_json(), "rubric_digest": rescored.digest, "path": str(rescored.path)}), flush=True)
+        found = {**after.to_json(), **pinned(read_metadata(Path(run_dir)))}
+        print(json.dumps({**found, "rubric_digest": rescored.digest, "path": str(rescored.path)}), flush=True)
     enough = after.n_scored > 0 and after.n_unscored <= asked.max_unscored * after.n
     return 0 if enough else EXIT_UNSCORED
 

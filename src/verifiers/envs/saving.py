@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -11,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from verifiers.envs.plan import plan_digest, plan_of
 from verifiers.errors import ConfigError
+from verifiers.results.metadata import run_folder
 from verifiers.results.record import Record
 from verifiers.results.store import Finished, RunStore, find_unfinished
 from verifiers.results.summary import Summary, summarise
@@ -22,7 +21,6 @@ from verifiers.rollout.live import LiveSession
 from verifiers.rollout.patience import EndpointGivenUpError
 from verifiers.rollout.run import Work, run
 from verifiers.rubrics.digest import rubric_digest
-from verifiers.session import Harness
 from verifiers.task import Task
 
 if TYPE_CHECKING:
@@ -45,38 +43,6 @@ class SavedRun:
     """Why it was stopped before its end (its budget, an endpoint that never answered); None: it was not."""
 
 
-def plan_of(env: Environment, work: Work, *, split: str = "eval", shuffle: bool = False) -> dict[str, Any]:
-    """What two runs must have in common to be the same run; how many examples and rollouts may differ."""
-    loaded = getattr(env, "loaded", None)
-    described = work.model.describe()
-    return {
-        "env": env.env_id or type(env).__name__,
-        "env_digest": getattr(loaded, "digest", ""),
-        "env_args": env.env_args,
-        "split": split,
-        "shuffle": shuffle,
-        "model": described,
-        "harness": work.harness.name,
-        "harness_options": _described(work.harness),
-        "sandbox": work.sandbox if isinstance(work.sandbox, str) else type(work.sandbox).__name__,
-        "sampling": dict(work.sampling),
-        "limits": {name: getattr(work.limits, name) for name in work.limits.__slots__},
-        "seed": work.seed,
-        **({"keep_tokens": True} if work.keep_tokens else {}),
-    }
-
-
-def _described(harness: Harness) -> dict[str, Any]:
-    describe = getattr(harness, "describe", None)
-    return {} if describe is None else {key: value for key, value in describe().items() if key != "name"}
-
-
-def plan_digest(plan: Mapping[str, Any]) -> str:
-    """16 hex digits over a plan."""
-    packed = msgspec.json.encode(plan, enc_hook=repr, order="sorted")
-    return hashlib.blake2b(packed, digest_size=8).hexdigest()
-
-
 async def run_saved(
     env: Environment,
     work: Work,
@@ -95,7 +61,8 @@ async def run_saved(
     """Run `tasks`, continuing an unfinished run of the same plan.
 
     Args:
-        root: where `<env>--<model>/<run-id>` is made, and looked for.
+        root: where `<env>--<model>/<run-id>` is made, and looked for; another harness than the environment's own
+            is named as well: `<env>--<model>--<harness>`.
         folder: exactly this run folder instead.
         fresh: begin a new run whatever is there.
         max_unscored: share of rollouts that may stay unscored in a complete run, 0..1.
@@ -168,8 +135,23 @@ def _store(
         if store.metadata.get("plan_digest") != digest:
             store.close("interrupted")
             raise ConfigError(f"metadata mismatch: {str(found)!r} holds a run of another plan; choose another folder")
+        store.update(_of_today(store.metadata, work))
         return store
+    harness = "" if work.harness.name == env.default_harness else work.harness.name
+    folder = folder or run_folder(root, str(plan["env"]), work.model.name, harness=harness)
     return RunStore.create(root, _metadata(env, work, plan, digest, extra), folder=folder, config_toml=config_toml)
+
+
+def _of_today(before: Mapping[str, Any], work: Work) -> dict[str, Any]:
+    """What may change while a run is continued; of versions, each that made a part of it."""
+    from verifiers import __version__
+
+    versions = str(before.get("verifiers_version") or __version__).split(", ")
+    return {
+        "rollouts_per_example": work.rollouts_per_example,
+        "concurrency": work.concurrency,
+        "verifiers_version": ", ".join(dict.fromkeys([*versions, __version__])),
+    }
 
 
 def _metadata(
@@ -184,6 +166,7 @@ def _metadata(
         "env_version": getattr(loaded, "version", None),
         "env_origin": getattr(loaded, "origin", None),
         "model": work.model.name,
+        "harness": work.harness.name,
         "verifiers_version": __version__,
         "python_version": sys.version.split()[0],
         "plan": dict(plan),

@@ -20,6 +20,7 @@ from verifiers.harnesses.steps import prompt_of, sandbox_of, stop_condition
 from verifiers.proxy.door import Door
 from verifiers.proxy.gateway import MCP_STDIO, RELAY, gateway
 from verifiers.proxy.options import DoorOptions
+from verifiers.results.secrets import scrubbed
 from verifiers.sandboxes.base import Process, Sandbox, SandboxSpec
 from verifiers.session import Harness, Session, StopRollout, World
 
@@ -76,7 +77,7 @@ class ProgramHarness(Harness):
         self.env = dict(env or {})
 
     def describe(self) -> dict[str, Any]:
-        options = {"model_name": self.model_name, "needs_model": self.needs_model, "env": sorted(self.env)}
+        options = {"model_name": self.model_name, "needs_model": self.needs_model, "env": scrubbed(self.env)}
         limits = {"max_turns": self.max_turns, "max_time_s": self.max_time_s}
         return {**super().describe(), **options, **limits}
 

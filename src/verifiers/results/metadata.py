@@ -27,11 +27,15 @@ FILE = "metadata.json"
 ROWS = "results.jsonl"
 
 
-def run_folder(root: Path, env: str, model: str, run_id: str | None = None) -> Path:
-    """`root/<env>--<model>/<run-id>`; a fresh, sortable run id is made where none is given."""
+def run_folder(root: Path, env: str, model: str, run_id: str | None = None, *, harness: str = "") -> Path:
+    """`root/<env>--<model>/<run-id>`; a fresh, sortable run id is made where none is given.
+
+    Args:
+        harness: added to the name: `<env>--<model>--<harness>`.
+    """
     if run_id is None:
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    return root / f"{_slug(env)}--{_slug(model)}" / run_id
+    return root / "--".join(_slug(name) for name in (env, model, *([harness] if harness else []))) / run_id
 
 
 def _slug(name: str) -> str:
@@ -63,6 +67,21 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     found = metadata.get("schema")
     check_schema(found if isinstance(found, int) else 0, path)
     return metadata
+
+
+def pinned(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's numbers were measured with, beside its environment and model; None: the run does not say."""
+    plan = cast(Mapping[str, Any], metadata.get("plan") or {})
+    options = cast(Mapping[str, Any], plan.get("harness_options") or {})
+    return {
+        "env_version": metadata.get("env_version"),
+        "harness": plan.get("harness"),
+        "harness_version": options.get("version") or None,
+        "sandbox": plan.get("sandbox"),
+        "seed": plan.get("seed"),
+        "rollouts_per_example": metadata.get("rollouts_per_example"),
+        "verifiers_version": metadata.get("verifiers_version"),
+    }
 
 
 def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:

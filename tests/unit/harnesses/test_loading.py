@@ -95,3 +95,12 @@ def test_a_group_of_one_kind_keeps_its_default():
 
     assert vf.EnvGroup([tasks, tasks]).default_harness == "bash"
     assert vf.EnvGroup([tasks, vf.load_environment("arithmetic")]).default_harness == "chat"
+
+
+def test_what_a_program_finds_in_its_environment_is_part_of_what_it_is_and_keys_are_not():
+    def described(**variables: str):
+        return load_harness("command:true", env=variables).describe()
+
+    assert described(EFFORT="high") != described(EFFORT="low")
+    assert described(TEAM_API_KEY="abc-1") == described(TEAM_API_KEY="abc-2")
+    assert "abc-1" not in str(described(TEAM_API_KEY="abc-1"))
