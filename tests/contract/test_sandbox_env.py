@@ -127,3 +127,65 @@ async def test_python_that_dies_or_lies_is_told_as_such():
 
     assert texts[0].startswith("Error:")
     assert texts[1] == "'works again'"
+
+
+class SeenEnv(NoteEnv):
+    """Notes which boxes its rollouts had, and whether one of them waited for its rollout."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.seen, self.waited = [], []
+
+    async def setup_state(self, state, **keywords):
+        boxes = state.session.boxes
+        ready = {box.id for pool in boxes._pools.values() for shelf in pool._shelves.values() for box in shelf.ready}
+        state = await super().setup_state(state, **keywords)
+        self.seen.append(state["sandbox_id"])
+        self.waited.append(state["sandbox_id"] in ready)
+        return state
+
+    def get_sandbox_request(self, state):
+        request = super().get_sandbox_request(state)
+        return request.model_copy(update={"environment_vars": {"TASK": str(len(self.seen))}})
+
+
+async def test_rollouts_get_boxes_that_were_started_ahead():
+    env = make(SeenEnv)
+    reply = call("bash", command="sleep 0.3; cp task.txt note.txt; echo $TASK")
+    results = await env.evaluate(
+        vf.ScriptedModel(lambda messages, tools, sampling: "done" if messages[-1]["role"] == "tool" else reply),
+        num_examples=1,
+        rollouts_per_example=6,
+        max_concurrent=1,
+    )
+
+    assert [record.reward for record in results.records] == [1.0] * 6
+    assert [tool_texts(record) for record in results.records] == [[str(number)] for number in range(6)]
+    assert len(set(env.seen)) == 6
+    assert env.waited[2:] == [True] * 4
+    assert not [box for box in await get_backend("local").ls() if box.run == RUN]
+
+
+async def test_the_runs_backend_is_an_environments_unless_it_names_one():
+    class BackendEnv(NoteEnv):
+        async def post_rollout(self, state):
+            state["note"] = self.box(state).backend
+
+    found = []
+    for options in ({}, {"backend": "local"}):
+        env = make(BackendEnv, **options)
+        results = await env.evaluate(
+            vf.ScriptedModel(["done"]), num_examples=1, sandbox="unsafe-local", state_columns=["note"]
+        )
+        found.append(results.outputs[0]["note"])
+
+    assert found == ["unsafe-local", "local"]
+
+
+async def test_outside_of_a_run_a_box_is_fresh():
+    client = make().sandbox_client
+    made = await client.create(make().sandbox_request)
+    try:
+        assert (await client.execute_command(made.id, "echo here")).stdout == "here\n"
+    finally:
+        await client.delete(made.id)

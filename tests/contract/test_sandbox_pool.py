@@ -1,11 +1,17 @@
-"""A pool hands out fresh boxes, keeps few, learns how many, and leaves none."""
+"""A pool hands out fresh boxes, keeps few, learns how many and of which kinds, and leaves none."""
 
 import asyncio
 import time
+from dataclasses import replace
 
+import pytest
+
+from verifiers.errors import SandboxLostError
+from verifiers.rollout.provision import RunBoxes
 from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.pool import SandboxPool
+from verifiers.sandboxes.registry import stop_box
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16, pids=32)
 
@@ -23,18 +29,65 @@ async def settled(pool: SandboxPool, count: int) -> bool:
     return False
 
 
+async def use(pool: SandboxPool, spec: SandboxSpec = SPEC, times: int = 2) -> None:
+    for _ in range(times):
+        async with start_sandbox(pool, spec) as box:
+            assert (await box.exec("echo used >mark")).ok
+
+
 async def test_a_waiting_box_is_handed_out_once_and_prepared():
     async with SandboxPool("local") as pool:
-        async with start_sandbox(pool, SPEC) as first:
-            await first.exec("echo used >mark")
+        await use(pool)
         assert await settled(pool, 1)
-        async with start_sandbox(pool, SandboxSpec(memory_mb=64, disk_mb=16, pids=32, files={"a": "b"})) as second:
-            assert second.id != first.id
+        waiting = pool._shelf(SPEC).ready[0].id
+        async with start_sandbox(pool, replace(SPEC, files={"a": "b"})) as second:
+            assert second.id == waiting
             assert (await second.exec("ls")).stdout == "a\n"
+            async with start_sandbox(pool, replace(SPEC, memory_mb=65)) as other:
+                assert other.spec.memory_mb == 65
         assert await settled(pool, 1)
-        async with start_sandbox(pool, SandboxSpec(memory_mb=65, disk_mb=16, pids=32)) as other:
-            assert other.spec.memory_mb == 65
     assert await own_boxes() == []
+
+
+async def test_a_kind_asked_for_once_keeps_no_box():
+    async with SandboxPool("local") as pool:
+        for memory_mb in range(60, 70):
+            await use(pool, replace(SPEC, memory_mb=memory_mb), times=1)
+        await asyncio.sleep(0.5)
+        assert pool.waiting == 0
+        await use(pool, replace(SPEC, memory_mb=69), times=1)
+        assert await settled(pool, 1)
+        assert {box.spec.memory_mb for shelf in pool._shelves.values() for box in shelf.ready} == {69}
+
+
+async def test_variables_and_lives_of_their_own_make_no_kind_of_their_own():
+    async with SandboxPool("local") as pool:
+        await use(pool)
+        assert await settled(pool, 1)
+        waiting = pool._shelf(SPEC).ready[0].id
+        spec = replace(SPEC, env={"ROLLOUT": "17", "PATH": "/usr/bin:/bin"}, timeout_s=1.5)
+        began = time.monotonic()
+        async with start_sandbox(pool, spec) as box:
+            assert (box.id, box.spec.timeout_s) == (waiting, 1.5)
+            assert (await box.exec("echo $ROLLOUT $PATH")).stdout == "17 /usr/bin:/bin\n"
+            assert (await box.exec("echo $ROLLOUT", env={"ROLLOUT": "18"})).stdout == "18\n"
+            process = await box.spawn("echo $ROLLOUT")
+            assert await process.stdout.read() == b"17\n"
+            with pytest.raises(SandboxLostError, match=r"timeout_s=1\.5"):
+                await asyncio.wait_for(box.exec("sleep 60"), 30)
+        assert time.monotonic() - began > 1.4
+
+
+async def test_a_life_begins_when_a_box_is_handed_out():
+    spec = replace(SPEC, timeout_s=1.0)
+    async with SandboxPool("local") as pool:
+        await use(pool, spec)
+        assert await settled(pool, 1)
+        waiting = pool._shelf(spec).ready[0].id
+        await asyncio.sleep(1.2)
+        async with start_sandbox(pool, spec) as box:
+            assert box.id == waiting
+            assert (await box.exec("echo alive")).stdout == "alive\n"
 
 
 async def test_a_pool_is_bounded_and_takes_boxes_ahead_by_demand():
@@ -49,30 +102,51 @@ async def test_a_pool_is_bounded_and_takes_boxes_ahead_by_demand():
     assert await own_boxes() == []
 
 
+async def test_kinds_in_use_take_the_room_of_kinds_that_were():
+    async with SandboxPool("local", limit=1) as pool:
+        await use(pool)
+        assert await settled(pool, 1)
+        await use(pool, replace(SPEC, memory_mb=65))
+        for _ in range(100):
+            kinds = [shelf.spec.memory_mb for shelf in pool._shelves.values() for _ in shelf.ready]
+            if kinds == [65]:
+                break
+            await asyncio.sleep(0.02)
+        assert kinds == [65]
+
+
 async def test_a_box_that_died_while_it_waited_is_not_handed_out():
     async with SandboxPool("local") as pool:
-        async with start_sandbox(pool, SPEC):
-            pass
+        await use(pool)
         assert await settled(pool, 1)
-        shelf = next(iter(pool._shelves.values()))
-        await shelf.ready[0].stop()
+        await pool._shelf(SPEC).ready[0].stop()
         async with start_sandbox(pool, SPEC) as box:
             assert (await box.exec("echo works")).stdout == "works\n"
 
 
 async def test_closing_while_boxes_start_leaves_none():
-    async with SandboxPool("local") as pool, start_sandbox(pool, SPEC):
-        pass
+    async with SandboxPool("local") as pool:
+        await use(pool)
     assert await own_boxes() == []
 
 
 async def test_taking_is_fast():
     async with SandboxPool("local") as pool:
-        async with start_sandbox(pool, SPEC):
-            pass
+        await use(pool)
         assert await settled(pool, 1)
         began = time.perf_counter()
         box = await pool.start(SPEC)
         took = time.perf_counter() - began
         await box.stop()
     assert took < 0.05
+
+
+async def test_a_run_has_one_pool_for_each_backend():
+    boxes = RunBoxes("local")
+    made = [await boxes.start(SPEC), await boxes.start(SPEC, "unsafe-local"), await boxes.start(SPEC, "local")]
+    assert [box.backend for box in made] == ["local", "unsafe-local", "local"]
+    assert sorted(map(str, boxes._pools)) == ["local", "unsafe-local"]
+    for box in made:
+        await stop_box(box)
+    await boxes.close()
+    assert await own_boxes() == []

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from verifiers.config import Config
 from verifiers.errors import SandboxError, SandboxLostError
+from verifiers.rollout.provision import boxes_here
 from verifiers.sandboxes import Sandbox, SandboxSpec
-from verifiers.sandboxes.registry import start_box, stop_box
+from verifiers.sandboxes.registry import stop_box
 
 WAITING = "tail -f /dev/null"
 """The start command of boxes that need one to stay; ours do not."""
@@ -60,9 +61,13 @@ class CommandTimeoutError(SandboxError):
 
 
 class SandboxClient:
-    """The boxes of one environment."""
+    """The boxes of one environment, from the pool of the run they are asked for in."""
 
-    def __init__(self, backend: str = "local") -> None:
+    def __init__(self, backend: str | None = None) -> None:
+        """
+        Args:
+            backend: a sandbox backend's name; None: the run's.
+        """
         self.backend = backend
         self.boxes: dict[str, Sandbox] = {}
 
@@ -74,7 +79,7 @@ class SandboxClient:
 
     async def create(self, request: SandboxRequest) -> Created:
         """A running box."""
-        box = await start_box(self.backend, request.spec())
+        box = await boxes_here().start(request.spec(), self.backend)
         self.boxes[box.id] = box
         if request.start_command and request.start_command != WAITING:
             try:

@@ -57,7 +57,7 @@ class SandboxEnv(StatefulToolEnv):
         advanced_configs: AdvancedConfigs | None = None,
         labels: list[str] | None = None,
         *,
-        backend: str = "local",
+        backend: str | None = None,
         network: str = "none",
         pids: int = 512,
         max_output: int = 64 * 1024,
@@ -70,9 +70,9 @@ class SandboxEnv(StatefulToolEnv):
             docker_image: image by its name with the backend; None: the backend's default.
             start_command: run in the background of each fresh box; the usual one, which only waits, is left out.
             cpu_cores: bound on processor use; None: none. Refused where the backend cannot enforce it.
-            timeout_minutes: life of a box.
+            timeout_minutes: life of a box, from when a rollout gets it.
             timeout_per_command_seconds: of each `bash` call; the model reads that it ran out.
-            backend: a sandbox backend's name.
+            backend: a sandbox backend's name; None: the run's, which is `local` unless it says otherwise.
             network: none, or full; other policies where the backend knows them.
             max_output: bytes of stdout and of stderr the model is shown.
             team_id, advanced_configs, labels, sandbox_client_max_workers: of vendors' clouds; taken and not used.

@@ -14,14 +14,12 @@ from verifiers.models.base import Model
 from verifiers.rollout.budget import Budget
 from verifiers.rollout.client import session_client
 from verifiers.rollout.patience import Patience, Target
-from verifiers.rollout.provision import Boxes, FreshBoxes, box_of
-from verifiers.sandboxes.base import Sandbox, SandboxSpec
+from verifiers.rollout.provision import FRESH, Boxes, box_of
+from verifiers.sandboxes.base import Backend, Sandbox, SandboxSpec
 from verifiers.session import Limits, Prompt, StopRollout, World
 from verifiers.state import State
 from verifiers.task import Task
 from verifiers.trace import Recorder, Role
-
-_FRESH = FreshBoxes()
 
 
 class LiveSession:
@@ -60,7 +58,7 @@ class LiveSession:
         """The box this rollout works in: the engine's, or one the environment made."""
         self.own_box: Sandbox | None = None
         """The box the engine started, and stops."""
-        self.boxes: Boxes = boxes or _FRESH
+        self.boxes: Boxes = boxes or FRESH
         self.given_client = client
         self.budget, self.patience = budget, patience
         self.unanswered: dict[Target, VerifiersError] = {}
@@ -184,9 +182,13 @@ class LiveSession:
 
     # -- what environments use
 
-    def box(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
-        """One more box, for the length of a block: never the one the policy worked in."""
-        return box_of(self.boxes, spec)
+    def box(self, spec: SandboxSpec, backend: str | Backend | None = None) -> AbstractAsyncContextManager[Sandbox]:
+        """One more box, for the length of a block: never the one the policy worked in.
+
+        Args:
+            backend: a backend or its name; None: the run's.
+        """
+        return box_of(self.boxes, spec, backend)
 
     @property
     def client(self) -> Any:

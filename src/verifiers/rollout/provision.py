@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from verifiers.errors import ConfigError
-from verifiers.sandboxes.base import Sandbox, SandboxSpec
+from verifiers.sandboxes.base import Backend, Sandbox, SandboxSpec
 from verifiers.sandboxes.pool import SandboxPool
 from verifiers.sandboxes.registry import start_box, stop_box
-from verifiers.session import Harness, World
+from verifiers.session import Harness, World, current
 from verifiers.task import Task
 
 AHEAD = 8
@@ -50,43 +51,60 @@ def box_for(world: World, harness: Harness, task: Task) -> SandboxSpec | None:
 class Boxes(Protocol):
     """Where boxes come from."""
 
-    async def start(self, spec: SandboxSpec) -> Sandbox: ...
+    async def start(self, spec: SandboxSpec, backend: str | Backend | None = None) -> Sandbox:
+        """A ready box; the caller stops it with `stop_box`.
+
+        Args:
+            backend: a backend or its name; None: the one these boxes are of.
+        """
+        ...
 
 
 class FreshBoxes:
     """Local boxes, each started when it is asked for: for a rollout outside a run."""
 
-    async def start(self, spec: SandboxSpec) -> Sandbox:
-        return await start_box("local", spec)
+    async def start(self, spec: SandboxSpec, backend: str | Backend | None = None) -> Sandbox:
+        return await start_box(backend or "local", spec)
+
+
+FRESH = FreshBoxes()
 
 
 class RunBoxes:
-    """The boxes of one run. Nothing is started before the first is asked for."""
+    """The boxes of one run, of each backend from one pool. Nothing is started before the first is asked for."""
 
-    def __init__(self, backend: Any = "local") -> None:
+    def __init__(self, backend: str | Backend = "local") -> None:
         """
         Args:
-            backend: a backend's name, or a backend.
+            backend: of boxes that are asked for without one: its name, or itself.
         """
         self.backend = backend
-        self._pool: SandboxPool | None = None
+        self._pools: dict[str | int, SandboxPool] = {}
 
-    async def start(self, spec: SandboxSpec) -> Sandbox:
-        """A ready box; the caller stops it with `stop_box`."""
-        if self._pool is None:
-            self._pool = SandboxPool(self.backend, limit=AHEAD)
-        return await start_box(self._pool, spec)
+    async def start(self, spec: SandboxSpec, backend: str | Backend | None = None) -> Sandbox:
+        return await start_box(self._pool(backend or self.backend), spec)
+
+    def _pool(self, backend: str | Backend) -> SandboxPool:
+        key = backend if isinstance(backend, str) else id(backend)
+        if key not in self._pools:
+            self._pools[key] = SandboxPool(backend, limit=AHEAD)
+        return self._pools[key]
 
     async def close(self) -> None:
-        if self._pool is not None:
-            await self._pool.close()
-            self._pool = None
+        pools, self._pools = list(self._pools.values()), {}
+        await asyncio.gather(*(pool.close() for pool in pools))
+
+
+def boxes_here() -> Boxes:
+    """Those of the run whose stage is running here; outside of a run fresh ones."""
+    session = current.get()
+    return FRESH if session is None else session.boxes
 
 
 @asynccontextmanager
-async def box_of(boxes: Boxes, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+async def box_of(boxes: Boxes, spec: SandboxSpec, backend: str | Backend | None = None) -> AsyncIterator[Sandbox]:
     """A box for the length of a block: the one a program is graded in, say."""
-    box = await boxes.start(spec)
+    box = await boxes.start(spec, backend)
     try:
         yield box
     finally:

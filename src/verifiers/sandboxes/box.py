@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from verifiers.errors import SandboxError, SandboxLostError, SandboxPolicyError, SandboxStartError
@@ -74,9 +75,23 @@ class AgentSandbox:
         self._end = end
         self._relays = Relays(wire)
         self._stopping: asyncio.Future[None] | None = None
-        self._life = None
-        if spec.timeout_s is not None:
-            self._life = asyncio.get_running_loop().call_later(spec.timeout_s, self._expire)
+        self._life: asyncio.TimerHandle | None = None
+        self._late_env: Mapping[str, str] = {}
+        self._begin_life(spec.timeout_s)
+
+    def dedicate(self, spec: SandboxSpec) -> None:
+        """Give a box that waited for anybody what `spec` alone asks for: environment variables, and a life that begins
+        now."""
+        self.spec = replace(self.spec, env=spec.env, timeout_s=spec.timeout_s)
+        self._late_env = dict(spec.env)
+        self._begin_life(spec.timeout_s)
+
+    def _begin_life(self, timeout_s: float | None) -> None:
+        if timeout_s is not None:
+            self._life = asyncio.get_running_loop().call_later(timeout_s, self._expire)
+
+    def _env(self, env: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        return {**self._late_env, **(env or {})} if self._late_env else env
 
     @property
     def alive(self) -> bool:
@@ -108,7 +123,7 @@ class AgentSandbox:
             max_output=max_output,
             cwd=cwd,
             user=user,
-            env=env,
+            env=self._env(env),
         )
         await self.connected()
         lost = SandboxLostError(f"sandbox {self.id}: its agent did not answer in time")
@@ -117,7 +132,7 @@ class AgentSandbox:
     async def spawn(
         self, command: Command, *, env: Mapping[str, str] | None = None, cwd: str | None = None, user: str | None = None
     ) -> Process:
-        payload = commands.request(command, has_stdin=True, cwd=cwd, user=user, env=env)
+        payload = commands.request(command, has_stdin=True, cwd=cwd, user=user, env=self._env(env))
         await self.connected()
         return await commands.spawn(self.wire, payload)
 

@@ -2,31 +2,36 @@
 
     async with SandboxPool("local", limit=16) as pool, start_sandbox(pool, spec) as box: ...
 
-Boxes are fresh: each is handed out once and never returns. How many wait is learnt per kind of box, from how often one
-is asked for and how long it takes to start; a kind nobody asks for any more is let go.
+Boxes are fresh: each is handed out once and never returns. How many wait is learnt per kind of box, from how many
+are asked for while one starts. A kind asked for once keeps none: it may never be asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 from verifiers.errors import SandboxError
 from verifiers.sandboxes.base import Backend, BoxInfo, Sandbox, SandboxSpec
-from verifiers.sandboxes.registry import stop_box, usable_backend
+from verifiers.sandboxes.box import AgentSandbox
+from verifiers.sandboxes.registry import STOP_TIMEOUT_S, stop_box, usable_backend
 
 HORIZON_S = 10.0
-"""Demand is counted over this long."""
+"""Demand is looked at over this long."""
 IDLE_S = 60.0
-"""A kind of box not asked for in this long is let go."""
+"""A kind of box not asked for in this long, and in three times its usual interval, is let go."""
 REFILL_DELAY_S = 0.005
 """Before a new box competes for the processor with the first command in the one just taken."""
 MARGIN = 2.0
-"""How many times the boxes used up while one starts are kept ready."""
+"""How many times as long as a start takes is looked at for how many are asked for meanwhile."""
+KINDS = 256
+"""How many kinds are remembered; the one not asked for longest is forgotten first."""
+REQUESTS = 128
+"""How many requests of a kind are remembered."""
 
 
 class _Shelf:
@@ -36,17 +41,42 @@ class _Shelf:
         self.spec = spec
         self.ready: deque[Sandbox] = deque()
         self.starting: set[asyncio.Task[None]] = set()
-        self.taken: deque[float] = deque()
+        self.taken: deque[float] = deque(maxlen=REQUESTS)
+        self.times = 0
+        """How often one was asked for."""
         self.start_s = 0.05
-        self.last_taken = time.monotonic()
+        self.first_taken = self.last_taken = time.monotonic()
+
+    def take(self, now: float) -> None:
+        self.times += 1
+        self.taken.append(now)
+        self.last_taken = now
 
     def wanted(self, now: float) -> int:
-        """How many should wait: what is taken while a new one starts, with a margin; at least one."""
+        """How many should wait: as many as were asked for at the busiest time; none after a single request."""
+        if self.times < 2:
+            return 0
+        interval_s = (self.last_taken - self.first_taken) / (self.times - 1)
+        if now - self.last_taken > IDLE_S + 3 * interval_s:
+            return 0
         while self.taken and self.taken[0] < now - HORIZON_S:
             self.taken.popleft()
-        if now - self.last_taken > IDLE_S:
-            return 0
-        return 1 + math.ceil(MARGIN * self.start_s * len(self.taken) / HORIZON_S)
+        return max(1, _most_within(self.taken, MARGIN * self.start_s))
+
+    def note_start(self, took_s: float) -> None:
+        self.start_s += 0.2 * (took_s - self.start_s)
+
+
+def _most_within(moments: Iterable[float], span_s: float) -> int:
+    """How many of these ascending moments at most lie within `span_s` of each other."""
+    window: deque[float] = deque()
+    most = 0
+    for moment in moments:
+        window.append(moment)
+        while window[0] < moment - span_s:
+            window.popleft()
+        most = max(most, len(window))
+    return most
 
 
 class SandboxPool:
@@ -81,45 +111,55 @@ class SandboxPool:
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """A box that waited, else a new one; as with any backend the caller applies `files` and `setup`."""
         engine = await self._engine()
-        if spec.timeout_s is not None or self._closed:  # its life would start too early
+        if self._closed:
             return await engine.start(spec)
         shelf = self._shelf(spec)
-        now = time.monotonic()
-        shelf.taken.append(now)
-        shelf.last_taken = now
+        began = time.monotonic()
+        shelf.take(began)
         while shelf.ready:
             box = shelf.ready.popleft()
-            if getattr(box, "alive", True):  # a third party's box may not tell
+            if _is_alive(box) and _dedicated(box, spec):
                 asyncio.get_running_loop().call_later(REFILL_DELAY_S, self._refill, engine)
                 return box
             self._discard(box)
-        box = await engine.start(shelf.spec)
-        shelf.start_s += 0.2 * (time.monotonic() - now - shelf.start_s)
+        box = await engine.start(spec)
+        shelf.note_start(time.monotonic() - began)
         self._refill(engine)
         return box
 
     def _shelf(self, spec: SandboxSpec) -> _Shelf:
-        kind = replace(spec, files={}, setup=())
-        key = repr(replace(kind, env=dict(sorted(kind.env.items()))))
-        if key not in self._shelves:
-            self._shelves[key] = _Shelf(kind)
-        return self._shelves[key]
+        """Of the boxes that `spec` can be served from; what a box can be given late makes no kind of its own."""
+        kind = replace(spec, files={}, setup=(), env={}, timeout_s=None)
+        key = repr(kind)
+        shelf = self._shelves.pop(key, None) or _Shelf(kind)
+        self._shelves[key] = shelf  # the last one is the one asked for last
+        return shelf
 
     def _refill(self, engine: Backend) -> None:
+        """Start what is missing and stop what is too much; the kinds asked for last come first."""
         if self._closed:
             return
-        now = time.monotonic()
-        for key, shelf in list(self._shelves.items()):
-            wanted = shelf.wanted(now)
+        now, room = time.monotonic(), self.limit
+        plan: list[tuple[_Shelf, int]] = []
+        for shelf in reversed(self._shelves.values()):
+            wanted = min(shelf.wanted(now), room)
+            room -= wanted
+            plan.append((shelf, wanted))
             while len(shelf.ready) > wanted:
                 self._discard(shelf.ready.pop())
-            if wanted == 0 and not shelf.starting:
-                del self._shelves[key]
-            room = self.limit - self.waiting - sum(len(other.starting) for other in self._shelves.values())
-            for _ in range(min(wanted - len(shelf.ready) - len(shelf.starting), room)):
+        for shelf, wanted in plan:
+            missing = wanted - len(shelf.ready) - len(shelf.starting)
+            for _ in range(min(missing, self.limit - self.waiting - self._being_started)):
                 task = asyncio.ensure_future(self._start_one(engine, shelf))
                 shelf.starting.add(task)
                 task.add_done_callback(shelf.starting.discard)
+        for key in list(self._shelves)[: max(0, len(self._shelves) - KINDS)]:
+            if not self._shelves[key].ready and not self._shelves[key].starting:
+                del self._shelves[key]
+
+    @property
+    def _being_started(self) -> int:
+        return sum(len(shelf.starting) for shelf in self._shelves.values())
 
     async def _start_one(self, engine: Backend, shelf: _Shelf) -> None:
         began = time.monotonic()
@@ -135,7 +175,7 @@ class SandboxPool:
         except BaseException:
             self._discard(box)
             raise
-        shelf.start_s += 0.2 * (time.monotonic() - began - shelf.start_s)
+        shelf.note_start(time.monotonic() - began)
         shelf.ready.append(box)
 
     def _discard(self, box: Sandbox) -> None:
@@ -153,16 +193,32 @@ class SandboxPool:
         return await (await self._engine()).prune()
 
     async def close(self) -> None:
-        """Stop what waits; boxes handed out stay their takers'."""
+        """Stop what waits; boxes handed out stay their takers'. Waits no longer than stopping a box may take."""
         self._closed = True
         shelves, self._shelves = list(self._shelves.values()), {}
-        tasks = [task for shelf in shelves for task in shelf.starting]
-        for task in tasks:
+        starting = [task for shelf in shelves for task in shelf.starting]
+        for task in starting:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
         for shelf in shelves:
-            for box in shelf.ready:
-                self._discard(box)
-        if self._stopping:
-            await asyncio.wait(list(self._stopping))
+            while shelf.ready:
+                self._discard(shelf.ready.pop())
+        await _finished(starting)
+        await _finished(self._stopping)
+
+
+async def _finished(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    waiting = list(tasks)
+    if waiting:
+        await asyncio.wait(waiting, timeout=STOP_TIMEOUT_S)
+
+
+def _is_alive(box: Sandbox) -> bool:
+    return getattr(box, "alive", True)  # a third party's box may not tell
+
+
+def _dedicated(box: Sandbox, spec: SandboxSpec) -> bool:
+    """Whether `box` now is as `spec` asks; a third party's may be unable to take a life or variables late."""
+    if isinstance(box, AgentSandbox):
+        box.dedicate(spec)
+        return True
+    return not spec.env and spec.timeout_s is None

@@ -4,7 +4,8 @@ Two processes. This one holds the tests and says the verdict; the kernel keeps o
 and files. The function lives in a child without the tests; arguments and results cross as literals, so neither objects
 that claim to equal anything nor early exits reach the verdict.
 
-Stdin: one JSON object `{setup, solution, name, test}`; `test` defines `check(function)`. Stdout: `passed`, or why not.
+Stdin: one JSON object `{setup, solution, name, test}`; `test` defines `check(function)`. Stdout: `begun` once the tests
+are ready and before the function is, then `passed`, or why not.
 """
 # pyright: basic, reportOptionalMemberAccess=false
 
@@ -86,23 +87,21 @@ class Function:
 
 
 def judge(job):
-    try:
-        function = Function(job["solution"], job["name"])
-    except Failed as error:
-        print(f"failed: {error}")
-        return
     space: dict = {"__name__": "tests"}
     exec(compile(job["setup"], "<setup>", "exec"), space)
-    space[job["name"]] = function  # some tests call it by its name
     exec(compile(job["test"], "<test>", "exec"), space)
-    sys.excepthook = say_why  # a test that cannot digest a result fails as well
+    sys.excepthook = say_why
+    print("begun", flush=True)
+    function = Function(job["solution"], job["name"])
+    space[job["name"]] = function  # some tests call it by its name
     space["check"](function)
-    print("passed")
+    print("passed", flush=True)
 
 
 def say_why(kind, error, trace):
+    """From here on whatever breaks is the function's doing; a test that cannot digest a result fails as well."""
     name = {Failed: "", AssertionError: "wrong result "}.get(kind, f"{kind.__name__}: ")
-    print(f"failed: {name}{str(error)[:200]}")
+    print(f"failed: {name}{str(error)[:200]}", flush=True)
 
 
 def main():

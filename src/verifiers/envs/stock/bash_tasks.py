@@ -143,9 +143,13 @@ def load_environment(
     num_train_examples: int = 1000,
     num_eval_examples: int = 100,
     seed: int = 0,
-    backend: str = "local",
+    backend: str | None = None,
 ) -> vf.Environment:
-    """Tasks of `kinds` (all of them by default) over about `size` files each."""
+    """Tasks of `kinds` (all of them by default) over about `size` files each.
+
+    Args:
+        backend: of the boxes; None: the run's.
+    """
     unknown = set(kinds or ()) - set(KINDS)
     if unknown or size < 2:
         raise ConfigError(

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import verifiers as vf
 from verifiers.errors import MissingExtraError, SandboxError, SandboxLimitError
-from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.rollout.provision import FRESH, Boxes, box_of
+from verifiers.sandboxes import ExecResult, SandboxSpec
 
 SYSTEM_PROMPT = "Complete the function. Reply with the whole function, imports included, in one ```python block."
 GRADER = Path(__file__).with_name("_function_grader.py")
@@ -35,8 +36,17 @@ def program(prompt: str, name: str, code: str) -> str:
     return f"{prompt}{code}"
 
 
-async def verdict(problem: dict[str, str], code: str, *, backend: str, timeout_s: float) -> str:
-    """`passed`, or why not."""
+async def verdict(
+    problem: dict[str, str], code: str, *, timeout_s: float, boxes: Boxes = FRESH, backend: str | None = None
+) -> str:
+    """`passed`, or why not.
+
+    Args:
+        boxes: where the box comes from that the function runs in; `backend`: another one than theirs.
+
+    Raises:
+        SandboxError: the function was never run.
+    """
     name = problem["entry_point"]
     job = {
         "setup": f"{problem['prompt']}    pass\n",  # tests use helpers that some prompts define
@@ -44,27 +54,32 @@ async def verdict(problem: dict[str, str], code: str, *, backend: str, timeout_s
         "name": name,
         "test": problem["test"],
     }
-    async with start_sandbox(backend, BOX) as box:
+    async with box_of(boxes, BOX, backend) as box:
         argv = ["python3", "-I", "-c", GRADER.read_text()]
         try:
             result = await box.exec(argv, stdin=json.dumps(job), timeout_s=timeout_s)
         except SandboxLimitError as error:
             return f"failed: {error}"
+    return _read(result, timeout_s)
+
+
+def _read(result: ExecResult, timeout_s: float) -> str:
+    """What the grader came to; whatever happened to it after the function began is the function's doing."""
+    begun, _, said = result.stdout.partition("\n")
+    if begun != "begun":
+        raise SandboxError(f"the grader broke: {result.stderr[-500:] or result.stdout[-500:] or 'it said nothing'}")
     if result.timed_out:
         return f"failed: not done within {timeout_s:g} seconds"
-    said = result.stdout.strip()
-    if said == "passed" or said.startswith("failed:"):
-        return said
-    if result.exit_code == 0 or "Traceback" in result.stderr:
-        raise SandboxError(f"the grader broke: {result.stderr[-500:] or said[-500:]}")
-    return f"failed: ended with exit code {result.exit_code}"
+    if (result.exit_code, said) == (0, "passed\n"):
+        return "passed"
+    return said.strip() if said.startswith("failed: ") else f"failed: ended with exit code {result.exit_code}"
 
 
-def load_environment(backend: str = "local", timeout_s: float = 15.0) -> vf.Environment:
+def load_environment(backend: str | None = None, timeout_s: float = 15.0) -> vf.Environment:
     """All 164 problems, to evaluate with.
 
     Args:
-        backend: where solutions run.
+        backend: where solutions run; None: where the run's boxes are.
         timeout_s: for all tests of one problem; a solution that takes longer has failed.
     """
     problems = _problems()
@@ -72,7 +87,9 @@ def load_environment(backend: str = "local", timeout_s: float = 15.0) -> vf.Envi
     async def passed(completion: vf.Messages, info: dict[str, Any], state: vf.State) -> float:
         """1 if the function passes all tests."""
         problem = problems[info["task_id"]]
-        said = await verdict(problem, code_in(completion[-1].content or ""), backend=backend, timeout_s=timeout_s)
+        boxes = FRESH if state.session is None else state.session.boxes
+        code = code_in(completion[-1].content or "")
+        said = await verdict(problem, code, timeout_s=timeout_s, boxes=boxes, backend=backend)
         state["verdict"] = said
         return float(said == "passed")
 
