@@ -10,12 +10,14 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from verifiers.sandboxes import SandboxSpec, get_backend
@@ -109,11 +111,23 @@ async def commands(name: str, rows: list[Row]) -> None:
     await asyncio.gather(*(box.stop() for box in boxes))
 
 
-async def cycles(name: str, rows: list[Row], label: str, targets: tuple[str, str]) -> None:
+def small_image(folder: Path) -> Path:
+    """A root of nothing but `COMMAND` and its libraries."""
+    said = subprocess.run(["ldd", COMMAND[0]], capture_output=True, text=True, check=True).stdout
+    for name in [COMMAND[0], *(word for word in said.split() if word.startswith("/"))]:
+        target = folder / name.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(os.path.realpath(name), target)
+    return folder
+
+
+async def cycles(
+    name: str, rows: list[Row], label: str, targets: tuple[str, str] = ("", ""), *, spec: SandboxSpec = SPEC
+) -> None:
     backend = get_backend(name)
 
     async def cycle() -> None:
-        box = await backend.start(SPEC)
+        box = await backend.start(spec)
         try:
             await box.exec(COMMAND)
         finally:
@@ -164,6 +178,9 @@ async def measure(name: str, count: int) -> list[Row]:
             await held(name, count, rows, " (shell)", "<= 1")
         backend.lazy = False
     await cycles(name, rows, " (agent)", ("<= 22", ">= 90"))
+    if isinstance(backend, LocalBackend):
+        with tempfile.TemporaryDirectory() as folder:
+            await cycles(name, rows, " (image)", spec=replace(SPEC, rootfs=small_image(Path(folder))))
     if count:
         await held(name, count, rows, " (agent)", "<= 5")
     await pooled(name, rows)

@@ -16,7 +16,7 @@ import pytest
 
 from verifiers.errors import ConfigError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
-from verifiers.sandboxes.local.images import ImageStore, digest_of, find_python
+from verifiers.sandboxes.local.images import ImageStore, digest_of
 from verifiers.testing.sandboxes import SandboxConformance
 
 PROGRAMS = [
@@ -180,7 +180,6 @@ async def test_images_are_made_once_and_found_by_name(root: Path, tmp_path: Path
 
     assert first == second == store.find("mine:1") == store.find(first.digest[:8])
     assert [image.digest for image in store.all()] == [digest_of(tar)]
-    assert first.python == "/usr/bin/python3"
     assert store.prune(keep=lambda image: False) == [first]
     assert store.all() == []
     assert not list((tmp_path / "images").glob("*/"))
@@ -227,17 +226,6 @@ async def test_an_image_nobody_has_says_how_to_add_it():
     with pytest.raises(SandboxStartError, match="vf-image add"):
         async with start_sandbox("local", SandboxSpec(image="no/such:image")):
             pass
-
-
-def test_python_is_found_through_links_inside(tmp_path: Path):
-    (tmp_path / "usr/bin").mkdir(parents=True)
-    (tmp_path / "opt").mkdir()
-    (tmp_path / "opt/python3.12").write_text("")
-    (tmp_path / "opt/python3.12").chmod(0o755)
-    (tmp_path / "usr/bin/python3").symlink_to("/opt/python3.12")
-    assert find_python(tmp_path) == "/usr/bin/python3"
-    (tmp_path / "opt/python3.12").unlink()
-    assert find_python(tmp_path) == ""
 
 
 class TestImageConformance(SandboxConformance):

@@ -20,7 +20,7 @@ def test_images_are_added_listed_and_removed(tmp_path, capsys):
     assert image.main(["add", str(tmp_path / "root"), "--name", "tiny:1", "--env", "A=b", "--user", "x"]) == 0
     assert image.main(["ls"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert listed[-1].endswith("none    tiny:1")
+    assert listed[-1].split()[-2:] == ["d", "tiny:1"]
     assert image.main(["rm", "tiny:1"]) == 0
     assert image.main(["prune"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "removed 0 images, 0 MB"

@@ -33,13 +33,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(images: Sequence[Image]) -> str:
-    rows = [("DIGEST", "SIZE", "AGE", "PYTHON", "NAME")]
+    rows = [("DIGEST", "SIZE", "AGE", "NAME")]
     for image in images:
         age = f"{(time.time() - image.created) / DAY_S:.1f} d"
-        rows.append((image.digest, f"{image.size / 1e6:.0f} MB", age, image.python or "none", image.name))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        rows.append((image.digest, f"{image.size / 1e6:.0f} MB", age, image.name))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(
-        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[4]]) for row in rows
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3]]) for row in rows
     )
 
 

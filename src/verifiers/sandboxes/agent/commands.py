@@ -20,6 +20,8 @@ null = posix.open(b"/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
 
 def find_program(name, env):
     if b"/" in name:
+        if name == b"/bin/sh" and not posix.access(name, posix.X_OK):
+            raise OSError(errno.ENOENT, "the image has no /bin/sh: give the command as a list of arguments")
         return name
     for folder in env.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin").split(b":"):
         path = (folder or b".") + b"/" + name

@@ -158,8 +158,6 @@ class Inbox:
 
 
 def main():
-    for number in sys.argv[1:]:
-        posix.close(int(number))  # what this program was read from
     on_ready[0] = Inbox().ready
     poll.register(0, READ)
     wake(reap)

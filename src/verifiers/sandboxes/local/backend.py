@@ -80,7 +80,8 @@ class LocalBackend:
         user = (spec.user or root.user) if plan.shifted else ""
 
         async def meet() -> None:
-            await asyncio.wait_for(greet(link.wire, spec, owns_pid_1=True, user=user, pids=pids), START_TIMEOUT_S)
+            greeting = greet(link.wire, spec, env=root.env, owns_pid_1=True, user=user, pids=pids)
+            await asyncio.wait_for(greeting, START_TIMEOUT_S)
 
         try:
             async with keeper.starting:
@@ -106,9 +107,7 @@ class LocalBackend:
         if key not in self._images:
             self._images[key] = await self._image(spec)
         image = self._images[key]
-        if not image.python:
-            raise SandboxStartError(f"image {key!r} has no python3, which the agent of local boxes needs")
-        return Root(f"{PLACE}/images/{image.digest}/root", image.python, image.env, image.user)
+        return Root(f"{PLACE}/images/{image.digest}/root", image.env, image.user)
 
     async def _image(self, spec: SandboxSpec) -> Image:
         from verifiers.sandboxes.local.export import add_from_engine  # its HTTP client is of no use to other boxes

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from verifiers.errors import SandboxPolicyError
+from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import SandboxSpec
 from verifiers.sandboxes.local import host
 from verifiers.sandboxes.local.keeper import PLACE
@@ -29,8 +30,8 @@ ROOT_CAPABILITIES = (
 )
 """What root of a box with several users keeps, over the box's own ids only; nothing that mounts or traces."""
 
-AGENT, AGENT_SOURCE, SECCOMP = f"{PLACE}/agent.pyc", f"{PLACE}/agent.py", f"{PLACE}/seccomp.bpf"
-SECCOMP_FD = 4
+AGENT, SECCOMP = f"{PLACE}/agent", f"{PLACE}/seccomp.bpf"
+SECCOMP_FD = 3
 SHELL = "etc/.box-sh"
 """This machine's /bin/sh in the keeper's place, readable by nobody in a box."""
 SHELL_INSIDE = f"/{SHELL}"
@@ -63,7 +64,7 @@ class Layout:
     shifted: bool
     """Whether the box has its own map of many ids, made by the keeper, instead of bubblewrap's of one."""
     open: list[str]
-    """Files opened for bubblewrap and the agent, from descriptor 3 on."""
+    """Files opened for bubblewrap, from descriptor 3 on."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,8 @@ class Root:
 
     image: str | None = None
     """The unpacked image's folder as the keeper sees it; None: this machine's toolchain."""
-    python: str | None = None
-    """The Python in it, None if it has none."""
     env: dict[str, str] = field(default_factory=dict[str, str])
+    """For its commands, through the agent: bubblewrap and the agent themselves must not be told what to load."""
     user: str = ""
     """Whom commands run as unless the spec says otherwise, where the box has several users."""
 
@@ -84,7 +84,7 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     uid, shifted = _user(spec, root, ids)
     disk = f"{PLACE}/boxes/{box}"
     home, name = ("/root", "root") if uid == 0 else (host.HOME, host.USER)
-    env = {"PATH": host.PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8", **root.env}
+    env = {"PATH": host.PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8"}
     folders = [("shm", 0o1777)]
     links: list[tuple[str, str]] = []
     if root.image is None:
@@ -105,11 +105,8 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     found = binary()
     assert found is not None
     argv = [found[0], *_namespaces(spec, uid, shifted), *files, *_kernel_files(disk), "--seccomp", str(SECCOMP_FD)]
-    agent = _agent(root)
-    if lazy:
-        agent = [SHELL_INSIDE, "-c", SCRIPT, "sh", str(spec.pids), *agent]
-    program = AGENT if root.image is None else AGENT_SOURCE
-    return Layout([*argv, "--", *agent], env, folders, links, shifted, [program, SECCOMP])
+    shell = [SHELL_INSIDE, "-c", SCRIPT, "sh", str(spec.pids)] if lazy else []
+    return Layout([*argv, "--", *shell, *carried.ARGV], env, folders, links, shifted, [SECCOMP])
 
 
 def _parents(path: str) -> list[str]:
@@ -146,8 +143,5 @@ def _namespaces(spec: SandboxSpec, uid: int, shifted: bool) -> list[str]:
 def _kernel_files(disk: str) -> list[str]:
     """/proc without its writable switches; a /dev nobody can fill, with shared memory on the box's own disk."""
     proc = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    return [*proc, "--dev", "/dev", "--bind", f"{disk}/shm", "/dev/shm", "--remount-ro", "/dev"]
-
-
-def _agent(root: Root) -> list[str]:
-    return [root.python or "/usr/bin/python3", "-I", "-S", "/dev/fd/3", "3"]
+    dev = ["--dev", "/dev", "--ro-bind", AGENT, carried.PLACE, "--bind", f"{disk}/shm", "/dev/shm"]
+    return [*proc, *dev, "--remount-ro", "/dev"]

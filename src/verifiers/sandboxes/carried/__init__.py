@@ -1,0 +1,100 @@
+"""The Python that boxes run their agent with, carried into them: an image needs none of its own.
+
+It is this machine's, with its loader and libraries, so it runs below any root file system and uses nothing of it.
+Packed once for each Python and agent, and kept below `~/.cache/verifiers/agents`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from verifiers.errors import SandboxStartError
+from verifiers.sandboxes import agent
+
+PLACE = "/dev/.agent"
+"""Where boxes have it: in a folder that is made anew for each box, so that nothing of it stays in what they write."""
+LOADER = (f"{PLACE}/ld.so", "--library-path", f"{PLACE}/so")
+PYTHON = (*LOADER, f"{PLACE}/bin/python3", "-I", "-S", "-X", "utf8")
+"""How it is run in a box."""
+ARGV = (*PYTHON, f"{PLACE}/agent.pyc")
+"""The agent's command line in a box."""
+PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
+"""Taken before the Python of this process, which may be large, or a link into somebody's home."""
+PACK = Path(__file__).parent / "pack.py"
+PACK_TIMEOUT_S = 60.0
+
+
+def is_loader_setting(name: str) -> bool:
+    """Whether an environment variable changes what a loader does: it must not reach the one that is carried."""
+    return name.startswith("LD_") or name == "GLIBC_TUNABLES"
+
+
+def key_of(*parts: str) -> str:
+    """What a packed Python is kept by: `parts` tell which it is."""
+    return hashlib.sha256("\0".join([*parts, PACK.read_text(), agent.source()]).encode()).hexdigest()[:16]
+
+
+def kept(key: str) -> Path:
+    """Where its tar is kept. Follows XDG_CACHE_HOME."""
+    cache_folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_folder, "verifiers", "agents", f"{key}.tar")
+
+
+def packed() -> Path:
+    """The tar of this machine's.
+
+    Raises:
+        SandboxStartError: no Python of this machine can be packed.
+    """
+    reasons = []
+    for python in [*(path for path in PYTHONS if os.access(path, os.X_OK)), sys.executable]:
+        found = os.stat(python)
+        tar = kept(key_of(os.path.realpath(python), str(found.st_size), str(found.st_mtime_ns)))
+        if tar.exists() or (reason := _pack(python, tar)) is None:
+            return tar
+        reasons.append(f"{python}: {reason}")
+    raise SandboxStartError(f"no Python here can be carried into boxes; install Python >= 3.8. {'; '.join(reasons)}")
+
+
+def _pack(python: str, tar: Path) -> str | None:
+    """Make `tar` out of `python`; why that failed."""
+    tar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=tar.parent) as folder:
+        source = Path(folder, "agent.py")
+        source.write_text(agent.source())
+        argv = [python, "-I", "-S", str(PACK), f"{folder}/tar", str(source)]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=PACK_TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if done.returncode != 0:
+            return done.stderr.strip().rpartition("\n")[2]
+        os.replace(f"{folder}/tar", tar)
+    return None
+
+
+def unpacked() -> Path:
+    """The folder of this machine's; raises as `packed` does."""
+    return _unpack(packed())
+
+
+@cache
+def _unpack(tar: Path) -> Path:
+    folder = tar.with_suffix("")
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=tar.parent) as temporary:
+            inner = Path(temporary, "tree")
+            with tarfile.open(tar) as archive:
+                archive.extractall(inner, filter="tar")  # which keeps the modes of folders
+            inner.chmod(0o755)  # boxes have other users than this one
+            with suppress(OSError):  # another process was faster
+                os.rename(inner, folder)
+    return folder

@@ -1,0 +1,127 @@
+"""Writes a tar of the Python that runs it and all it needs to start anywhere: `python3 -I -S pack.py TAR AGENT`.
+
+In it: the program, its loader, the libraries that the agent's modules load, the few files of the standard library
+without which no Python starts, and the agent, compiled. The Python in it finds its files by where it lies, so the tree
+can be put anywhere. Runs by itself on any Linux Python >= 3.8, so also in a container.
+"""
+
+# Sent into boxes and run by whatever Python is there: written without types to stay small.
+# pyright: basic
+
+import sys
+
+AGENT_NEEDS = ["_ctypes", "_signal", "_socket", "_stat", "errno", "posix", "resource", "select", "time"]
+OPTIONAL = {"_ctypes", "resource"}  # what lean Pythons lack: the agent does without
+
+for name in AGENT_NEEDS:
+    try:
+        __import__(name)
+    except ImportError:
+        if name not in OPTIONAL:
+            raise
+needed = sorted(sys.modules)
+with open("/proc/self/maps") as file:
+    maps = file.read().splitlines()
+
+# what this script itself needs, which is not to be packed
+import importlib.machinery  # noqa: E402
+import importlib.util  # noqa: E402
+import io  # noqa: E402
+import marshal  # noqa: E402
+import os  # noqa: E402
+import struct  # noqa: E402
+import tarfile  # noqa: E402
+
+AT_BASE = 7  # of the kernel's vector: where the loader is
+
+
+def loaded():
+    """(the program, its loader, the libraries) that this process runs, links resolved."""
+    program = os.path.realpath("/proc/self/exe")
+    with open("/proc/self/auxv", "rb") as file:
+        base = dict(struct.iter_unpack("@LL", file.read())).get(AT_BASE, 0)
+    loader, libraries = "", set()
+    for line in maps:
+        addresses, rights, _, _, _, *path = line.split(None, 5)
+        if not path or path[0][0] != "/":
+            continue
+        if int(addresses.split("-")[0], 16) == base:
+            loader = path[0]
+        elif "x" in rights:
+            libraries.add(path[0])
+    if not loader:
+        raise SystemExit(f"{program} is linked statically, which cannot be carried")
+    return program, loader, libraries - {program, loader}
+
+
+def links_to(library):
+    """The other names it may be asked for by: links to it in its own folder."""
+    folder = os.path.dirname(library)
+    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_symlink())
+    return [name for name in names if os.path.realpath(f"{folder}/{name}") == library]
+
+
+def compiled(text, name):
+    """The content of a .pyc that is never checked against a source."""
+    code = compile(text, name, "exec", dont_inherit=True, optimize=2)
+    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def modules():
+    """(extension modules by name in the tree, compiled modules by name in the tree) of those needed."""
+    extensions, sources = {}, {}
+    for name in needed:
+        spec = getattr(sys.modules[name], "__spec__", None)
+        if spec is None or not spec.has_location:
+            continue
+        path = spec.origin
+        if path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
+            extensions[f"lib-dynload/{os.path.basename(path)}"] = os.path.realpath(path)
+        elif path.endswith(".py"):
+            inner = name.replace(".", "/") + ("/__init__" if spec.submodule_search_locations is not None else "")
+            sources[f"{inner}.pyc"] = compiled(read(path), f"{inner}.py")
+    return extensions, sources
+
+
+def contents(agent):
+    """name -> content (bytes), or the name in its folder that it is a link to (str)."""
+    program, loader, libraries = loaded()
+    extensions, sources = modules()
+    library = f"{getattr(sys, 'platlibdir', 'lib')}/{os.path.basename(os.path.dirname(os.__file__))}"
+    tree = {"bin/python3": read(program), "ld.so": read(loader), "agent.pyc": compiled(read(agent), "agent.py")}
+    tree[f"{library}/os.py"] = b""  # never imported: by these two a Python knows its library
+    tree[f"{library}/lib-dynload/.keep"] = b""
+    tree.update({f"{library}/{name}": read(path) for name, path in extensions.items()})
+    tree.update({f"{library}/{name}": data for name, data in sources.items()})
+    for path in sorted(libraries - set(extensions.values())):
+        own = os.path.basename(path)
+        tree[f"so/{own}"] = read(path)
+        tree.update({f"so/{name}": own for name in links_to(path)})
+    return tree
+
+
+def main(target, agent):
+    tree = contents(agent)
+    folders = {name[:end] for name in tree for end, letter in enumerate(name) if letter == "/"}
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
+        for name in sorted(folders):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for name, content in [*sorted(tree.items()), ("complete", b"")]:
+            entry = tarfile.TarInfo(name)
+            entry.mode = 0o755
+            if isinstance(content, str):
+                entry.type, entry.linkname = tarfile.SYMTYPE, content
+                archive.addfile(entry)
+            else:
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+
+
+main(*sys.argv[1:])

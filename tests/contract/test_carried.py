@@ -1,0 +1,145 @@
+"""Images without a Python: a static BusyBox over the whole contract, and one static program with nothing beside it."""
+
+import ast
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from verifiers.errors import SandboxExecError, SandboxStartError
+from verifiers.sandboxes import SandboxSpec, agent, carried, start_sandbox
+from verifiers.sandboxes.local.images import ImageStore
+from verifiers.testing.sandboxes import SandboxConformance
+
+BUSYBOX = shutil.which("busybox", path="/usr/bin:/bin")
+SMALL = SandboxSpec(memory_mb=256, disk_mb=64, pids=64)
+FILES_USED = (
+    "import sys, posix\nprint(sys.path, *sorted({line.split()[5] for line in open('/proc/self/maps') if '/' in line}))"
+)
+
+needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="needs a static BusyBox; install busybox-static")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """What these tests keep stays out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def busybox_root(tmp_path_factory) -> Path:
+    """What an Alpine-like image has: BusyBox, user files, nothing of a libc."""
+    root = tmp_path_factory.mktemp("busybox")
+    for name in ("bin", "etc", "tmp", "root"):
+        (root / name).mkdir()
+    (root / "tmp").chmod(0o1777)
+    assert BUSYBOX is not None
+    shutil.copy(BUSYBOX, root / "bin/busybox")
+    for name in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        if name != "busybox":
+            (root / "bin" / name).symlink_to("busybox")
+    (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nalice:x:1234:1234::/tmp:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\nalice:x:1234:\n")
+    return root
+
+
+@pytest.fixture(scope="session")
+def scratch_root(tmp_path_factory) -> Path:
+    """`FROM scratch` and one file. BusyBox under this name knows one command: the one its arguments name."""
+    root = tmp_path_factory.mktemp("scratch")
+    assert BUSYBOX is not None
+    shutil.copy(BUSYBOX, root / "busybox-program")
+    return root
+
+
+@needs_busybox
+class TestBusyBoxLocal(SandboxConformance):
+    backend = "local"
+    python = carried.PYTHON
+
+    @pytest.fixture(autouse=True)
+    def on_busybox(self, busybox_root: Path, monkeypatch):
+        monkeypatch.setattr(type(self), "spec", replace(SandboxConformance.spec, rootfs=busybox_root))
+
+
+@needs_busybox
+async def test_one_static_program_is_image_enough(scratch_root: Path):
+    async with start_sandbox("local", replace(SMALL, rootfs=scratch_root, files={"in/f": "text"})) as box:
+        assert (await box.exec(["/busybox-program", "cat", "in/f"])).stdout == "text"
+        assert await box.read("in/f") == b"text"
+        for user in (None, "1234:1234") if os.geteuid() == 0 else (None,):
+            with pytest.raises(SandboxExecError, match="no /bin/sh: give the command as a list"):
+                await box.exec("echo hello", user=user)
+        with pytest.raises(SandboxExecError, match="no such program"):
+            await box.exec(["echo", "hello"])
+
+
+@needs_busybox
+async def test_what_an_image_tells_loaders_reaches_commands_and_no_program_of_ours(busybox_root: Path):
+    """With LD_DEBUG=help no program that has a loader gets further than its loader."""
+    settings = {"LD_DEBUG": "help", "LD_PRELOAD": "/bin/busybox", "LANG": "de_DE.ISO-8859-1", "IMAGE": "ä=b"}
+    ImageStore().add(busybox_root, name="tells-loaders:1", env=settings)
+    async with start_sandbox("local", replace(SMALL, image="tells-loaders:1", env={"LD_AUDIT": "x"})) as box:
+        shown = (await box.exec("env")).stdout
+
+    assert {f"{name}={value}" for name, value in (settings | {"LD_AUDIT": "x"}).items()} <= set(shown.splitlines())
+
+
+@needs_busybox
+async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_changed(busybox_root: Path):
+    async with start_sandbox("local", replace(SMALL, rootfs=busybox_root)) as box:
+        ran = await box.exec([*carried.PYTHON, "-c", FILES_USED])
+        changed = await box.exec(
+            f"touch {carried.PLACE}/x {carried.PLACE}/so/x; rm -r {carried.PLACE}; chmod u+w {carried.PLACE}"
+        )
+        hidden = await box.exec("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe /proc/1/fd/0")
+        left = (await box.exec("ls -A /")).stdout.split()
+
+    assert ran.stderr == ""
+    assert [path for path in ran.stdout.split() if "/" in path and carried.PLACE not in path] == []
+    assert "Read-only" in changed.stderr
+    assert hidden.stdout == ""
+    assert left == ["bin", "dev", "etc", "proc", "root", "tmp", "workspace"]
+
+
+def test_everything_the_agent_imports_is_packed():
+    imported = set[str]()
+    for node in ast.walk(ast.parse(agent.source())):
+        if isinstance(node, ast.Import):
+            imported |= {name.name for name in node.names}
+    packed = ast.parse(carried.PACK.read_text())
+    names = next(
+        ast.literal_eval(node.value)
+        for node in packed.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "AGENT_NEEDS"
+    )
+
+    assert imported - {"sys"} <= set(names)
+
+
+def test_packing_happens_once_and_other_users_may_run_it(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    old = os.umask(0o077)
+    try:
+        folder = carried.unpacked()
+    finally:
+        os.umask(old)
+    made = carried.packed().stat().st_mtime_ns
+
+    assert carried.unpacked() == folder
+    assert carried.packed().stat().st_mtime_ns == made
+    assert sorted(os.listdir(tmp_path / "verifiers/agents")) == [folder.name, f"{folder.name}.tar"]
+    assert {path.stat().st_mode & 0o777 for path in [folder, *folder.rglob("*")]} == {0o755}
+
+
+def test_a_machine_without_a_python_to_carry_says_so(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(carried, "PYTHONS", ())
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(SandboxStartError, match="no Python here can be carried"):
+        carried.packed()
