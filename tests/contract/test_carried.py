@@ -80,10 +80,12 @@ async def test_one_static_program_is_image_enough(scratch_root: Path):
 
 
 @needs_busybox
-async def test_what_an_image_tells_loaders_reaches_commands_and_no_program_of_ours(busybox_root: Path):
+async def test_what_an_image_tells_loaders_reaches_commands_and_no_program_of_ours(busybox_root: Path, tmp_path: Path):
     """With LD_DEBUG=help no program that has a loader gets further than its loader."""
     settings = {"LD_DEBUG": "help", "LD_PRELOAD": "/bin/busybox", "LANG": "de_DE.ISO-8859-1", "IMAGE": "ä=b"}
-    ImageStore().add(busybox_root, name="tells-loaders:1", env=settings)
+    root = shutil.copytree(busybox_root, tmp_path / "root", symlinks=True)
+    (root / "mine").touch()
+    ImageStore().add(root, name="tells-loaders:1", env=settings)
     async with start_sandbox("local", replace(SMALL, image="tells-loaders:1", env={"LD_AUDIT": "x"})) as box:
         shown = (await box.exec("env")).stdout
 

@@ -92,9 +92,25 @@ def _unpack(tar: Path) -> Path:
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=tar.parent) as temporary:
             inner = Path(temporary, "tree")
-            with tarfile.open(tar) as archive:
-                archive.extractall(inner, filter="tar")  # which keeps the modes of folders
-            inner.chmod(0o755)  # boxes have other users than this one
+            _extract(tar, inner)
             with suppress(OSError):  # another process was faster
                 os.rename(inner, folder)
     return folder
+
+
+def _extract(tar: Path, top: Path) -> None:
+    """Our own tar, whatever this process's umask: boxes have other users."""
+    top.mkdir()
+    top.chmod(0o755)
+    with tarfile.open(tar) as archive:
+        for entry in archive:
+            path = top / entry.name
+            if entry.issym():
+                path.symlink_to(entry.linkname)
+                continue
+            content = archive.extractfile(entry)
+            if content is None:
+                path.mkdir()
+            else:
+                path.write_bytes(content.read())
+            path.chmod(entry.mode)
