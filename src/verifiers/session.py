@@ -6,7 +6,7 @@ once. Harness and environment never see each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -127,6 +127,17 @@ class World(Protocol):
 
     def refuse(self, harness: Harness) -> str | None:
         """Why its tasks cannot be done in this harness, as a sentence; None: they can."""
+        ...
+
+    def check_rubric(self, columns: Collection[str] | None, harness: Harness) -> None:
+        """See that what judges can have what it asks for.
+
+        Args:
+            columns: of the tasks; None: not known.
+
+        Raises:
+            ConfigError: it certainly cannot.
+        """
         ...
 
     def makes_sandbox(self, task: Task) -> bool:

@@ -274,6 +274,10 @@ def test_a_dry_run_writes_nothing_and_asks_nothing(tmp_path: Path):
         (["./raises.py", "-m", "mock", "-b", "{url}"], "failed to load: ZeroDivisionError"),
         (["./nowhere.py"], "'./nowhere.py' does not exist"),
         (["./leaves.py"], "failed to load: SystemExit: 0"),
+        (
+            ["./argument.py", "-m", "mock", "-b", "{url}"],
+            "'judge' asks for 'completon', which nothing gives it; did you mean",
+        ),
         (["./unbuilt.py", "-m", "mock", "-b", "{url}"], "could not make its tasks: ConnectionError: no hub"),
         (["./none.py"], "returned None; it must return the environment"),
         (["arithmetic", "-m", "mock", "-b", "{url}", "-o", "none.py"], "Not a directory"),
@@ -289,6 +293,11 @@ def test_wrong_input_is_one_line_and_exit_2(arguments: list[str], said: str, tmp
         f"import verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv(dataset={rows})\n"
     )
     (tmp_path / "raises.py").write_text("def load_environment():\n    return 1 / 0\n")
+    (tmp_path / "argument.py").write_text(
+        "import verifiers as vf\ndef judge(completon):\n    return 1.0\n"
+        "def load_environment():\n"
+        "    return vf.SingleTurnEnv(dataset=[{'question': 'q'}], rubric=vf.Rubric(funcs=[judge]))\n"
+    )
     (tmp_path / "leaves.py").write_text("import sys\ndef load_environment():\n    sys.exit(0)\n")
     (tmp_path / "unbuilt.py").write_text(
         "import verifiers as vf\ndef rows():\n    raise ConnectionError('no hub')\n"

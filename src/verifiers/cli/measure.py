@@ -121,6 +121,7 @@ def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, har
     size = len(source) if is_sized else None
     if size == 0:
         raise ConfigError(f"environment {asked.env!r} has no tasks in its split {asked.split!r}")
+    env.check_rubric(None, harness)
     number = size if asked.num_examples < 0 else min(asked.num_examples, size or asked.num_examples)
     seed = asked.base_seed(local=chosen.is_local)
     tasks = source.select(asked.num_examples, shuffle=asked.shuffle, seed=seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -71,6 +71,11 @@ class EnvGroup(Environment):
 
     def refuse(self, harness: Harness) -> str | None:
         return next((reason for env in self.envs if (reason := env.refuse(harness)) is not None), None)
+
+    def check_rubric(self, columns: Collection[str] | None, harness: Harness) -> None:
+        if self.score_rollouts:
+            for env in self.envs:
+                env.check_rubric(columns, harness)
 
     def makes_sandbox(self, task: Task) -> bool:
         return self.get_env_for_task(task.task).makes_sandbox(task)

@@ -10,12 +10,13 @@ import json
 import logging
 import random
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 from verifiers.decorators import marked, marks
+from verifiers.envs.arguments import check_reward_arguments
 from verifiers.envs.datasets import dataset_of
 from verifiers.envs.direct import Direct
 from verifiers.envs.evaluation import Evaluation
@@ -333,6 +334,15 @@ class Environment(Direct, Evaluation, ABC):
         if getattr(harness, "needs_sandbox", False) and self.converses:
             return "it answers the model turn by turn, which a program of its own does not listen to; use 'chat'"
         return None
+
+    def check_rubric(self, columns: Collection[str] | None, harness: Harness) -> None:
+        if self.score_rollouts and type(self).rubric_for is Environment.rubric_for:
+            check_reward_arguments(self, self._columns() if columns is None else columns, harness)
+
+    def _columns(self) -> frozenset[str] | None:
+        """Of the tasks that were opened already; None: not known of all of them."""
+        known = [source.columns() for source in self._tasks.values()]
+        return None if not known or None in known else frozenset[str]().union(*(each for each in known if each))
 
     def makes_sandbox(self, task: Task) -> bool:
         return False

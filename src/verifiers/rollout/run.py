@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,12 +91,13 @@ async def run(work: Work, tasks: Iterable[Task], emit: Emit, *, done: Done | Non
     """Run every rollout that is not `done`; records go to `emit` as they finish, a group's together.
 
     Raises:
-        ConfigError: the harness makes no sense in this environment.
+        ConfigError: the harness makes no sense in this environment, or a reward function asks for what it cannot have.
         BudgetReachedError: the run's money is spent; rollouts under way are given up, finished ones were emitted.
         EndpointGivenUpError: no call was ever answered; the rollouts that ended were emitted, others were given up.
         HungFunctionError: functions of the user's hang in too many threads.
     """
     check_pair(work.world, work.harness)
+    work.world.check_rubric(_columns(tasks), work.harness)
     prepare = getattr(work.harness, "prepare", None)
     if prepare is not None:
         await prepare()
@@ -117,6 +118,11 @@ async def run(work: Work, tasks: Iterable[Task], emit: Emit, *, done: Done | Non
             "code of the environment or rubric cancelled the task its rollout ran in, so rollouts are missing;"
             " use asyncio.timeout() to bound a wait"
         )
+
+
+def _columns(tasks: Iterable[Task]) -> frozenset[str] | None:
+    """Of tasks that can be looked at without using them up; None: not known."""
+    return frozenset(name for task in tasks for name in task.columns) if isinstance(tasks, Collection) else None
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

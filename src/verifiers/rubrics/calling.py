@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -57,6 +57,20 @@ class Function:
 
     def named(self, name: str) -> Function:
         return replace(self, name=name)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The names it can ask for in any rubric."""
+        return tuple(_PLURAL) if self.is_group else _SINGULAR
+
+    @property
+    def sees_state(self) -> bool:
+        """Whether it is given the state itself, and so may write into it."""
+        return self.takes_all or not {"state", "states"}.isdisjoint(self.wants)
+
+    def unknown(self, known: Container[str]) -> list[str]:
+        """The parameters without a default that are not `known`, in their order."""
+        return [name for name in self.wants if name in self.required and name not in known]
 
     def arguments(self, state: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments for one rollout.

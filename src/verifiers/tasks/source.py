@@ -49,6 +49,19 @@ class TaskSource:
     def is_sized(self) -> bool:
         return hasattr(self.rows, "__len__")
 
+    def columns(self) -> frozenset[str] | None:
+        """Names that any row has, of rows that were opened already; None: not known."""
+        rows = self._rows
+        named = getattr(rows, "column_names", None)
+        if isinstance(named, list):
+            return frozenset(cast(list[str], named))
+        if not isinstance(rows, Sequence):
+            return None
+        found: set[str] = set()
+        for row in cast(Sequence[Any], rows):
+            found.update(row.columns if isinstance(row, Task) else row if isinstance(row, Mapping) else ())
+        return frozenset(found)
+
     def __iter__(self) -> Iterator[Task]:
         return self.select()
 
