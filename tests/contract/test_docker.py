@@ -23,6 +23,7 @@ from verifiers.sandboxes.docker_spec import LABEL_OWNER, container
 from verifiers.sandboxes.owner import Owner, current_owner
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
+from verifiers.testing.snapshots import SnapshotConformance
 
 IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
 SMALL = SandboxSpec(memory_mb=256, pids=64, disk_mb=64)
@@ -35,6 +36,10 @@ pytestmark = pytest.mark.skipif(
 
 
 class TestDocker(SandboxConformance):
+    backend = ENGINE
+
+
+class TestDockerSnapshots(SnapshotConformance):
     backend = ENGINE
 
 

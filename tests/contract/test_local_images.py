@@ -18,6 +18,7 @@ from verifiers.errors import ConfigError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local.images import ImageStore, digest_of
 from verifiers.testing.sandboxes import SandboxConformance
+from verifiers.testing.snapshots import SnapshotConformance
 
 PROGRAMS = [
     "sh",
@@ -42,6 +43,10 @@ PROGRAMS = [
     "printf",
     "setsid",
     "stat",
+    "truncate",
+    "readlink",
+    "sort",
+    "grep",
 ]
 PYTHON = (
     Path("/usr/bin/python3.11").resolve()
@@ -234,3 +239,11 @@ class TestImageConformance(SandboxConformance):
     @pytest.fixture(autouse=True)
     def on_image(self, root: Path, monkeypatch):
         monkeypatch.setattr(type(self), "spec", replace(SandboxConformance.spec, rootfs=root))
+
+
+class TestImageSnapshots(SnapshotConformance):
+    """Snapshots that lie over an unpacked image."""
+
+    @pytest.fixture(autouse=True)
+    def on_image(self, root: Path, monkeypatch):
+        monkeypatch.setattr(type(self), "spec", replace(SnapshotConformance.spec, rootfs=root))

@@ -13,6 +13,7 @@ from verifiers.errors import SandboxPolicyError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
+from verifiers.testing.snapshots import SnapshotConformance
 
 RESOLVERS = Path("/etc/resolv.conf").read_text()
 CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('there')"
@@ -55,6 +56,10 @@ class TestLocal(SandboxConformance):
             result = await box.exec(["python3", "-c", BUSY], timeout_s=60)
 
         assert 0 < sum(float(line) for line in result.stdout.split()) < 1.2
+
+
+class TestLocalSnapshots(SnapshotConformance):
+    backend = "local"
 
 
 class TestLocalIsolation(IsolationConformance):

@@ -21,6 +21,9 @@ Command: TypeAlias = str | Sequence[str]
 
 Network: TypeAlias = Literal["none", "allowlist", "full"]
 
+SNAPSHOT = "verifiers-snapshot"
+"""What the names of snapshots begin with, where they have names."""
+
 MAX_OUTPUT = 1 << 20
 """Bytes kept of each of stdout and stderr by `exec` unless told otherwise."""
 
@@ -238,8 +241,12 @@ class Sandbox(Protocol):
         """Make this machine's unix socket `source` connectable at `path` inside the box, with or without a network."""
         ...
 
-    async def snapshot(self) -> str:
-        """An image name of this backend with the box's files as they are now; `SandboxPolicyError` where it cannot."""
+    async def snapshot(self, *, temporary: bool = False) -> str:
+        """An image name of this backend with the box's files as they are now; `SandboxPolicyError` where it cannot.
+
+        What is in memory is not in it: processes, `/dev/shm`, sockets. It stays until it is removed; a `temporary` one
+        is removed by the backend's `prune` once this process is gone.
+        """
         ...
 
     async def stop(self) -> None:
@@ -288,4 +295,17 @@ class Backend(Protocol):
 
     async def close(self) -> None:
         """Stop what this instance started and drop its connections."""
+        ...
+
+
+@runtime_checkable
+class SnapshotBackend(Protocol):
+    """What a backend has besides, whose boxes take snapshots."""
+
+    async def remove_snapshot(self, name: str) -> None:
+        """Remove what `snapshot` of one of its boxes returned. No error if it is gone.
+
+        Raises:
+            SandboxError: it cannot be removed, because a box that was started from it still runs.
+        """
         ...

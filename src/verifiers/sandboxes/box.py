@@ -174,7 +174,7 @@ class AgentSandbox:
         await self.connected()
         await self._relays.bind_socket(Path(source), path)
 
-    async def snapshot(self) -> str:
+    async def snapshot(self, *, temporary: bool = False) -> str:
         raise SandboxPolicyError(f"sandbox backend {self.backend!r} takes no snapshots")
 
     async def stop(self) -> None:

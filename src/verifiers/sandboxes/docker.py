@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from verifiers.errors import SandboxError, SandboxStartError
+from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.docker_box import STREAMS, DockerSandbox, Link, agent_argv, own_workdir, remove
 from verifiers.sandboxes.docker_engine import Engine, EngineAddress, EngineError, engine_address
@@ -52,7 +53,11 @@ class DockerBackend:
     async def prune(self) -> list[BoxInfo]:
         dead = [box for box in await self.ls() if not box.owner_alive]
         await asyncio.gather(*(remove(self.engine, box.id) for box in dead))
+        await snapshots.prune(self.engine)
         return dead
+
+    async def remove_snapshot(self, name: str) -> None:
+        await snapshots.remove(self.engine, name)
 
     async def close(self) -> None:
         await asyncio.gather(*(box.stop() for box in list(self._boxes.values())))

@@ -11,7 +11,6 @@ import base64
 import io
 import json
 import logging
-import secrets
 import tarfile
 import time
 from collections.abc import Mapping
@@ -19,11 +18,13 @@ from dataclasses import replace
 from typing import Any
 
 from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError, SandboxLostError
+from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.agent import source
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, Process, SandboxSpec
 from verifiers.sandboxes.box import AgentSandbox, greet
 from verifiers.sandboxes.docker_engine import Attached, Engine, EngineError
 from verifiers.sandboxes.docker_images import one_entry_tar
+from verifiers.sandboxes.starting import make_or_undo
 from verifiers.sandboxes.wire import Wire
 
 log = logging.getLogger("verifiers.sandboxes")
@@ -101,14 +102,12 @@ class DockerSandbox(AgentSandbox):
             return await (await self._as(user)).spawn(command, env=env, cwd=cwd)
         return await super().spawn(command, env=env, cwd=cwd)
 
-    async def snapshot(self) -> str:
+    async def snapshot(self, *, temporary: bool = False) -> str:
         """An image of the container's layer, without what is in memory file systems; the box is paused meanwhile."""
         if self.wire.error is not None:
             raise self.wire.error
-        name = f"verifiers-snapshot:{secrets.token_hex(8)}"
-        repo, tag = name.split(":")
-        await self.engine.call("POST", "/commit", query={"container": self.id, "repo": repo, "tag": tag}, body={})
-        return name
+        commit = snapshots.commit(self.engine, self.id, temporary=temporary)
+        return await make_or_undo(commit, lambda name: snapshots.remove(self.engine, name))
 
     async def _as(self, user: str) -> AgentSandbox:
         """The box seen by another of its users, through an agent of theirs: no process inside may change its user."""

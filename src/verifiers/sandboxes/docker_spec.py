@@ -13,6 +13,8 @@ from verifiers.sandboxes.marks import marks, owner_alive
 
 LABEL = "verifiers."
 LABEL_OWNER = f"{LABEL}owner"
+LABEL_SNAPSHOT = f"{LABEL}snapshot"
+"""Of an image: `kept`, or `temporary` for one that is removed once its owner is gone."""
 MAX_RLIMIT = 32768
 READONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/dev"]
 """The engine's own list, and the device folder: a memory file system that no limit on writing counts."""

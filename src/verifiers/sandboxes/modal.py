@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 from verifiers.errors import MissingExtraError, SandboxLostError, SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.marks import marks, owner_alive
-from verifiers.sandboxes.modal_box import Link, ModalSandbox, agent_argv, first_argv, terminate, typed_errors
+from verifiers.sandboxes.modal_box import (
+    Link,
+    ModalSandbox,
+    agent_argv,
+    first_argv,
+    remove_image,
+    terminate,
+    typed_errors,
+)
 from verifiers.sandboxes.mounts import refuse
 from verifiers.sandboxes.starting import start_or_undo
 
@@ -74,6 +82,9 @@ class ModalBackend:
         dead = [(info, sandbox) for info, sandbox in await self._listed() if not info.owner_alive]
         await asyncio.gather(*(terminate(sandbox) for _, sandbox in dead))
         return [info for info, _ in dead]
+
+    async def remove_snapshot(self, name: str) -> None:
+        await remove_image(name, self.client)
 
     async def close(self) -> None:
         await asyncio.gather(*(box.stop() for box in list(self._boxes)))

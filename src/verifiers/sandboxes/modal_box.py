@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
 from verifiers.sandboxes.agent import source
 from verifiers.sandboxes.base import Address, SandboxSpec
 from verifiers.sandboxes.box import AgentSandbox, greet
+from verifiers.sandboxes.starting import make_or_undo
 from verifiers.sandboxes.wire import Wire
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ FIRST_PROCESS = (
 )  # fmt: skip
 PIECE = 1 << 20
 """Bytes of stdin sent in one request; Modal takes 2 MiB at most."""
+KEPT_S, TEMPORARY_S = 30 * 86400, 86400
+"""How long Modal keeps a snapshot nobody removes."""
 GREETING_TIMEOUT_S = 50.0
 """No heartbeat is sent before the agent serves."""
 
@@ -118,12 +121,15 @@ class ModalSandbox(AgentSandbox):
             tunnel = (await self._sandbox.tunnels.aio())[port]
         return Address(tunnel.host, tunnel.port, tls=True)
 
-    async def snapshot(self) -> str:
-        """An image id, kept by Modal for 30 days."""
+    async def snapshot(self, *, temporary: bool = False) -> str:
+        """An image id, kept by Modal for 30 days; a temporary one for as long as a box can live."""
         if self.wire.error is not None:
             raise self.wire.error
+        return await make_or_undo(self._copy(TEMPORARY_S if temporary else KEPT_S), remove_image)
+
+    async def _copy(self, life_s: int) -> str:
         with typed_errors(f"sandbox {self.id} could not be copied"):
-            image = await self._sandbox.snapshot_filesystem.aio()
+            image = await self._sandbox.snapshot_filesystem.aio(ttl=life_s)
         return image.object_id
 
     async def _beat(self) -> None:
@@ -174,6 +180,16 @@ async def terminate(sandbox: modal.Sandbox) -> None:
                 await sandbox.terminate.aio()
         finally:
             await sandbox.detach.aio()
+
+
+async def remove_image(id: str, client: modal.Client | None = None) -> None:
+    """Remove an image; one that is gone is no error."""
+    import modal
+    from modal import experimental
+
+    delete: Any = experimental.image_delete
+    with typed_errors(f"image {id!r} could not be removed"), contextlib.suppress(modal.exception.NotFoundError):
+        await delete.aio(id, client=client)
 
 
 @contextlib.contextmanager

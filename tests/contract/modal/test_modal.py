@@ -13,6 +13,7 @@ from verifiers.sandboxes.modal import MAX_LIFE_S, ModalBackend, create_options
 from verifiers.sandboxes.modal import _warn_once as warn_once
 from verifiers.sandboxes.modal_box import EXPIRE_S
 from verifiers.testing.sandboxes import SandboxConformance
+from verifiers.testing.snapshots import SnapshotConformance
 
 modal = pytest.importorskip("modal", reason="needs modal: python -m pip install -e '.[modal]'")
 
@@ -34,6 +35,11 @@ class TestModalFirstGeneration(SandboxConformance):
     @pytest.fixture(autouse=True)
     def first_generation(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MODAL_SANDBOX_V2", "0")
+
+
+@pytest.mark.usefixtures("modal_world")
+class TestModalSnapshots(SnapshotConformance):
+    backend = ENGINE
 
 
 def made(world: Any, id: str) -> Any:

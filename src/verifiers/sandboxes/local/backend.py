@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
-from pathlib import Path
 
-from verifiers.errors import SandboxError, SandboxPolicyError, SandboxStartError, VerifiersError
+from verifiers.errors import ConfigError, SandboxPolicyError, SandboxStartError, VerifiersError
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
-from verifiers.sandboxes.box import AgentSandbox, greet
+from verifiers.sandboxes.box import greet
 from verifiers.sandboxes.local import host, reaper
 from verifiers.sandboxes.local.bwrap import Root, layout
+from verifiers.sandboxes.local.finding import find_image, key_of
 from verifiers.sandboxes.local.images import Image, ImageStore, image_folder
 from verifiers.sandboxes.local.keeper import PLACE
 from verifiers.sandboxes.local.keeping import Keeper, start_keeper
 from verifiers.sandboxes.local.lazy import ERR, OUT, STATUS, LazySandbox
 from verifiers.sandboxes.local.link import Link
+from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
 
 START_TIMEOUT_S = 60.0
@@ -30,10 +32,13 @@ class LocalBackend:
     def __init__(self) -> None:
         self._keeper: Keeper | None = None
         self._starting: asyncio.Task[Keeper] | None = None
-        self._boxes: dict[str, AgentSandbox] = {}
+        self._boxes: dict[str, LocalSandbox] = {}
         self._refusal: str | None = None
         self._probed = False
         self._images: dict[str, Image] = {}
+        self._finding: dict[str, asyncio.Task[Image]] = {}
+        self._held: dict[str, int] = {}
+        """Digest of an image -> what keeps it from being removed while this backend may use it."""
 
     async def probe(self) -> str | None:
         """Starts a keeper and one box, once."""
@@ -64,14 +69,15 @@ class LocalBackend:
         self._keeper = await start_keeper(str(image_folder()))
         return self._keeper
 
-    async def start(self, spec: SandboxSpec) -> AgentSandbox:
+    async def start(self, spec: SandboxSpec) -> LocalSandbox:
         if spec.network == "allowlist":
             raise SandboxPolicyError("local boxes know no allow list: ask for network='none', 'full', or 'docker'")
         keeper = await self.keeper()
         if spec.cpus is not None and "cpu" not in keeper.cgroups:
             raise SandboxPolicyError(f"cpus={spec.cpus}: this user may make no cgroups, so CPU use cannot be limited")
-        root = await self._root(spec)
-        lazy = self.lazy and keeper.ids > 1 and root.image is None and spec.user is None and host.can_reset_signals()
+        image = await self._image(spec)
+        root = self._root(image)
+        lazy = self.lazy and keeper.ids > 1 and root.host_tools and spec.user is None and host.can_reset_signals()
         box_id = uuid.uuid4().hex[:12]
         plan = layout(box_id, spec, root, ids=keeper.ids, lazy=lazy)
         limits = _limits(spec, plan.shifted)
@@ -94,37 +100,53 @@ class LocalBackend:
             raise
         link.forget_words()
         options = {"backend": "local", "id": box_id, "spec": spec, "wire": link.wire, "end": lambda: self._end(link)}
-        box = LazySandbox(pipes=link.pipes, meet=meet, **options) if lazy else AgentSandbox(**options)
+        options |= {"keeper": keeper, "image": image}
+        box = LazySandbox(pipes=link.pipes, meet=meet, **options) if lazy else LocalSandbox(**options)
         self._boxes[box_id] = box
         return box
 
-    async def _root(self, spec: SandboxSpec) -> Root:
-        """The image of `spec` unpacked, from the cache if it was before; with none, this machine's toolchain."""
-        source = spec.rootfs if spec.rootfs is not None else spec.image
-        if source is None:
-            return Root()
-        key = str(source)
+    async def _image(self, spec: SandboxSpec) -> Image | None:
+        """The image of `spec` unpacked, from the cache if it was before, and held; None if it asks for none."""
+        key = await key_of(spec)
+        if not key:
+            return None
         if key not in self._images:
-            self._images[key] = await self._image(spec)
-        image = self._images[key]
-        return Root(f"{PLACE}/images/{image.digest}/root", image.env, image.user)
+            if key not in self._finding or self._finding[key].get_loop() is not asyncio.get_running_loop():
+                self._finding[key] = asyncio.ensure_future(find_image(spec))
+                self._finding[key].add_done_callback(lambda _: self._finding.pop(key, None))
+            image = await asyncio.shield(self._finding[key])
+            self._hold(image)
+            self._images[key] = image
+        return self._images[key]
 
-    async def _image(self, spec: SandboxSpec) -> Image:
-        from verifiers.sandboxes.local.export import add_from_engine  # its HTTP client is of no use to other boxes
-
+    def _hold(self, image: Image) -> None:
         store = ImageStore()
-        if spec.rootfs is not None:
-            return await asyncio.to_thread(store.add, Path(spec.rootfs))
-        assert spec.image is not None
-        image = store.find(spec.image)
-        if image is not None:
-            return image
-        try:
-            return await add_from_engine(store, spec.image)
-        except SandboxError as error:
-            raise SandboxStartError(
-                f"no local image {spec.image!r} ({error}); add one with: vf-image add SOURCE --name {spec.image}"
-            ) from error
+        for digest in filter(None, (image.digest, image.base)):
+            if digest not in self._held:
+                try:
+                    self._held[digest] = store.hold(digest)
+                except FileNotFoundError:
+                    raise SandboxStartError(f"image {image.name!r} needs {digest}, which was removed") from None
+
+    def _root(self, image: Image | None) -> Root:
+        if image is None:
+            return Root()
+        layers = tuple(f"{PLACE}/images/{digest}/root" for digest in (image.base, image.digest) if digest)
+        return Root(layers, image.host_tools, image.env, image.user)
+
+    async def remove_snapshot(self, name: str) -> None:
+        users = [box.id for box in self._boxes.values() if box.image is not None and box.image.name == name]
+        if users:
+            raise SandboxPolicyError(f"snapshot {name!r} is in use by {', '.join(users)}")
+        self._images.pop(name, None)
+        image = ImageStore().find(name)
+        if image is not None and image.snapshot_of:
+            if image.digest in self._held:
+                os.close(self._held.pop(image.digest))
+            try:
+                await asyncio.to_thread(ImageStore().remove, image)
+            except ConfigError as error:
+                raise SandboxPolicyError(str(error)) from error
 
     async def _end(self, link: Link) -> None:
         self._boxes.pop(link.id, None)
@@ -135,6 +157,7 @@ class LocalBackend:
         return mine + reaper.other_boxes()
 
     async def prune(self) -> list[BoxInfo]:
+        await asyncio.to_thread(ImageStore().prune, keep=lambda image: True)  # dead processes' snapshots
         return reaper.prune()
 
     async def close(self) -> None:
@@ -143,6 +166,9 @@ class LocalBackend:
         if self._keeper is not None:
             self._keeper.close()
             self._keeper = None
+        self._images.clear()
+        while self._held:
+            os.close(self._held.popitem()[1])
 
 
 def _limits(spec: SandboxSpec, shifted: bool) -> dict[str, float]:

@@ -69,10 +69,12 @@ class Layout:
 
 @dataclass(frozen=True)
 class Root:
-    """What a box's `/` is: an unpacked image below the writable layer, or this machine's /usr in a fresh folder."""
+    """What a box's `/` is: unpacked images below the writable layer, or a fresh folder; this machine's /usr over it."""
 
-    image: str | None = None
-    """The unpacked image's folder as the keeper sees it; None: this machine's toolchain."""
+    layers: tuple[str, ...] = ()
+    """The folders of an image and of the snapshot over it, as the keeper sees them, lowest first."""
+    host_tools: bool = True
+    """Whether it is shown this machine's /usr, and an /etc of its own."""
     env: dict[str, str] = field(default_factory=dict[str, str])
     """For its commands, through the agent: bubblewrap and the agent themselves must not be told what to load."""
     user: str = ""
@@ -87,17 +89,20 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     env = {"PATH": host.PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8"}
     folders = [("shm", 0o1777)]
     links: list[tuple[str, str]] = []
-    if root.image is None:
+    if not root.layers:
         inner = ["tmp", "var", "var/tmp", "home", host.HOME.strip("/"), "root", "etc", "usr", "proc", "dev"]
         folders += [("root", 0o755), *((f"root/{path}", 0o1777 if path.endswith("tmp") else 0o755) for path in inner)]
         links = [(f"root/{link}", target) for link, target in host.root_links().items()]
         folders += [(f"root/{path}", 0o755) for path in _parents(spec.workdir) if path not in inner]
-        files = ["--bind", f"{disk}/root", "/", "--ro-bind", f"{PLACE}/etc", "/etc"]
-        for folder in host.root_folders():
-            files += ["--ro-bind", folder, folder]
+        files = ["--bind", f"{disk}/root", "/"]
     else:
         folders += [("upper", 0o755), ("work", 0o755)]
-        files = ["--overlay-src", root.image, "--overlay", f"{disk}/upper", f"{disk}/work", "/"]
+        files = [word for layer in root.layers for word in ("--overlay-src", layer)]
+        files += ["--overlay", f"{disk}/upper", f"{disk}/work", "/"]
+    if root.host_tools:
+        files += ["--ro-bind", f"{PLACE}/etc", "/etc"]
+        for folder in host.root_folders():
+            files += ["--ro-bind", folder, folder]
     if spec.network == "full":
         files += ["--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"]
     for path, folder in spec.mounts.items():
@@ -117,7 +122,7 @@ def _parents(path: str) -> list[str]:
 
 def _user(spec: SandboxSpec, root: Root, ids: int) -> tuple[int, bool]:
     """(uid the agent runs as, whether the box has many ids)."""
-    if spec.user is None and root.image is None:
+    if spec.user is None and root.host_tools:
         return host.UID, False
     if ids > 1:
         return 0, True

@@ -14,14 +14,25 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from verifiers.errors import ConfigError
+from verifiers.sandboxes.local import holds
 from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT
+from verifiers.sandboxes.owner import Owner
 
+UNPACKING = ".unpack-"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an image says about running it."""
+
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,16 @@ class Image:
     """Bytes of its files."""
     created: float = 0.0
     """Seconds since the epoch."""
+    engine_id: str = ""
+    """The container engine's own id of the image this one was exported from, '' for any other."""
+    snapshot_of: str = ""
+    """The box whose files these are, '' for an image that is no snapshot."""
+    base: str = ""
+    """Digest of the image a snapshot lies over; '' if its files are all there is."""
+    host_tools: bool = False
+    """Whether boxes of it are shown this machine's /usr, as the box it was taken of."""
+    owner: str = ""
+    """The process a temporary snapshot is gone with, '' for what stays until it is removed."""
 
 
 def image_folder() -> Path:
@@ -61,8 +82,15 @@ class ImageStore:
         return self.folder / image.digest / "root"
 
     def all(self) -> list[Image]:
-        images = [_read(path) for path in sorted(self.folder.glob("*/image.json"))]
+        images = []
+        for path in self.folder.glob("[!.]*/image.json"):
+            with suppress(FileNotFoundError):  # removed by another process meanwhile
+                images.append(_read(path))
         return sorted(images, key=lambda image: image.created)
+
+    def get(self, digest: str) -> Image | None:
+        path = self.folder / digest / "image.json"
+        return _read(path) if path.exists() else None
 
     def find(self, name: str) -> Image | None:
         """The newest image of that name, or the one whose digest begins with it."""
@@ -78,54 +106,90 @@ class ImageStore:
         """
         if not source.exists():
             raise ConfigError(f"image source {str(source)!r} does not exist")
-        digest = digest_of(source)
-        known = self.folder / digest / "image.json"
-        with self._locked(digest):
-            if not known.exists():
-                self._unpack(source, digest, name or str(source), env or {}, user)
-        image = _read(known)
-        if name and image.name != name:
-            image = Image(**{**asdict(image), "name": name})
-            _write_json(known, asdict(image))
-        return image
+        from verifiers.sandboxes.local.unpack import unpack  # the formats; not needed to run a box
 
-    def _unpack(self, source: Path, digest: str, name: str, env: dict[str, str], user: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".unpack-", dir=self.folder))
+        image = Image(digest_of(source), name or str(source), str(source), env or {}, user)
+        made = self.make(image, lambda root: unpack(source, root))
+        return self.name(made, name) if name else made
+
+    def make(self, image: Image, fill: Callable[[Path], Settings]) -> Image:
+        """`image` with the root that `fill` makes of an empty folder, unless its digest is here already.
+
+        What `fill` says of environment and user is added where `image` says nothing.
+        """
+        known = self.folder / image.digest / "image.json"
+        with self._locked(image.digest):
+            if not known.exists():
+                self._fill(image, fill)
+        return _read(known)
+
+    def _fill(self, image: Image, fill: Callable[[Path], Settings]) -> None:
+        staging = Path(tempfile.mkdtemp(prefix=UNPACKING, dir=self.folder))
         try:
             root = staging / "root"
             root.mkdir()
-            os.chown(root, *_owner(0, 0))
-            from verifiers.sandboxes.local.unpack import unpack  # the formats; not needed to run a box
-
-            settings = unpack(source, root)
-            image = Image(
-                digest=digest,
-                name=name,
-                source=str(source),
-                env={"PATH": PATH, **settings.env, **env},
-                user=user or settings.user,
-                size=sum(path.lstat().st_size for path in root.rglob("*")),
+            give(root, 0, 0)
+            settings = fill(root)
+            image = replace(
+                image,
+                env={"PATH": PATH, **settings.env, **image.env},
+                user=image.user or settings.user,
+                size=tree_size(root),
                 created=time.time(),
             )
             _write_json(staging / "image.json", asdict(image))
             os.chmod(staging, 0o755)
-            os.replace(staging, self.folder / digest)
+            os.replace(staging, self.folder / image.digest)
         except BaseException:
             remove_tree(staging)
             raise
 
+    def name(self, image: Image, name: str) -> Image:
+        """`image` under `name`, which another image of that name loses."""
+        for other in self.all():
+            if other.name == name and other.digest != image.digest:
+                _write_json(self.folder / other.digest / "image.json", asdict(replace(other, name="")))
+        if image.name != name:
+            image = replace(image, name=name)
+            _write_json(self.folder / image.digest / "image.json", asdict(image))
+        return image
+
+    def hold(self, digest: str) -> int:
+        """A descriptor; until it is closed, also by this process's death, nobody removes the image.
+
+        Raises:
+            FileNotFoundError: it is gone.
+        """
+        return holds.hold(self.folder / digest)
+
     def remove(self, image: Image) -> None:
-        remove_tree(self.folder / image.digest)
+        """
+        Raises:
+            ConfigError: a running box or a snapshot needs it.
+        """
+        above = [other for other in self.all() if other.base == image.digest]
+        if above:
+            raise ConfigError(f"image {image.name or image.digest!r} lies below snapshot {above[0].name!r}")
+        gone = holds.take_away(self.folder / image.digest)
+        if gone is None:
+            raise ConfigError(f"image {image.name or image.digest!r} is in use by a running process")
+        remove_tree(gone)
 
     def prune(self, *, keep: Callable[[Image], bool]) -> list[Image]:
-        """Remove the images `keep` says no to, and what interrupted unpacking left; the ones removed."""
-        removed = [image for image in self.all() if not keep(image)]
-        for image in removed:
-            self.remove(image)
-        for staging in self.folder.glob(".unpack-*"):
-            if time.time() - staging.stat().st_mtime > 3600:
-                remove_tree(staging)
+        """Remove the images `keep` says no to that nothing needs, and what was left half made; the ones removed.
+
+        A temporary snapshot stays exactly as long as its process.
+        """
+        removed: list[Image] = []
+        for image in sorted(self.all(), key=lambda image: image.base == ""):
+            if not (owner_alive(image) if image.owner else keep(image)):
+                with suppress(ConfigError):
+                    self.remove(image)
+                    removed.append(image)
+        for left in (*self.folder.glob(f"{UNPACKING}*"), *self.folder.glob(f"{holds.REMOVED}*")):
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > 3600:
+                    remove_tree(left)
         return removed
 
     @contextmanager
@@ -149,6 +213,21 @@ def _write_json(path: Path, values: dict[str, object]) -> None:
     os.replace(temporary, path)
 
 
+def owner_alive(image: Image) -> bool:
+    """Whether the process of a temporary snapshot still runs."""
+    owner = Owner.parse(image.owner)
+    return owner is not None and owner.alive
+
+
+def tree_size(root: Path) -> int:
+    """Bytes on disk of all files below `root`."""
+    return sum(
+        Path(folder, name).lstat().st_blocks * 512
+        for folder, folders, files in os.walk(root)
+        for name in folders + files
+    )
+
+
 def _owner(uid: int, gid: int) -> tuple[int, int]:
     """The ids on disk of a file that is `uid`'s in the image."""
     if os.geteuid() != 0:
@@ -160,6 +239,10 @@ def give(path: str | Path, uid: int, gid: int) -> None:
     """Make `path`, not what it links to, `uid`'s in the image."""
     if os.geteuid() == 0:
         os.lchown(path, *_owner(uid, gid))
+
+
+def digest_of_text(text: str) -> str:
+    return hashlib.sha256((b"1" if os.geteuid() == 0 else b"2") + text.encode()).hexdigest()[:16]
 
 
 def digest_of(source: Path) -> str:

@@ -108,6 +108,13 @@ class Keeper:
             raise SandboxLostError(f"the keeper of the local boxes is gone: {error}") from error
         return end
 
+    async def copy(self, box: str, folder: str, pipe: int) -> None:
+        """Ask for what is in `folder` on the box's disk, to be written to `pipe`; see `keeper/copying.py`."""
+        try:
+            await self._send({"copy": box, "folder": folder}, [pipe])
+        except OSError as error:
+            raise SandboxLostError(f"the keeper of the local boxes is gone: {error}") from error
+
     async def kill(self, box: str) -> None:
         if box in self.ends and self.process.poll() is None:
             with suppress(OSError):

@@ -19,7 +19,7 @@ from typing import Any
 
 from verifiers.errors import SandboxError
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult
-from verifiers.sandboxes.box import AgentSandbox
+from verifiers.sandboxes.local.snapshots import LocalSandbox
 
 SCRIPT = """\
 exec 2>/dev/null
@@ -130,7 +130,7 @@ class FirstCommand:
         self.pipes = {}
 
 
-class LazySandbox(AgentSandbox):
+class LazySandbox(LocalSandbox):
     """A local box that is a shell until its second request, or a first one that a shell cannot serve."""
 
     def __init__(self, *, pipes: dict[int, int], meet: Callable[[], Awaitable[None]], **options: Any) -> None:

@@ -12,24 +12,15 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from verifiers.errors import ConfigError
-from verifiers.sandboxes.local.images import give, remove_tree
+from verifiers.sandboxes.local.images import Settings, give, remove_tree
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What an image says about running it."""
-
-    env: dict[str, str] = field(default_factory=dict[str, str])
-    user: str = ""
 
 
 def unpack(source: Path, root: Path) -> Settings:
@@ -46,7 +37,7 @@ def unpack(source: Path, root: Path) -> Settings:
         raise ConfigError(f"{source} is neither a folder nor a tar file") from error
     if first & {"oci-layout", "index.json", "manifest.json", "blobs"}:
         with tempfile.TemporaryDirectory(prefix="vf-oci-") as folder, tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
+            _extract(archive, Path(folder))
             return _unpack_oci(Path(folder), root)
     with tarfile.open(source) as archive:
         _extract(archive, root)
@@ -77,54 +68,87 @@ def _copy_entry(path: Path, target: Path) -> None:
         return  # devices and sockets mean nothing in a box
     give(target, found.st_uid, found.st_gid)
     if not stat.S_ISLNK(found.st_mode):
-        os.chmod(target, stat.S_IMODE(found.st_mode))
+        os.chmod(target, kept_mode(found.st_mode))
+    os.utime(target, ns=(found.st_mtime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
 def _extract(archive: tarfile.TarFile, root: Path) -> None:
     """Every entry of a layer, whiteouts applied; entries that point out of `root` are refused."""
-    folders: list[tuple[Path, int]] = []
+    root = Path(os.path.realpath(root))
+    folders: list[tuple[Path, tarfile.TarInfo]] = []
     for entry in archive:
-        try:
-            member = tarfile.tar_filter(entry, str(root))
-        except tarfile.FilterError as error:
-            raise ConfigError(f"refused an image: {error}") from error
-        name = os.path.basename(member.name)
-        target = root / member.name
-        if name.startswith(WHITEOUT):
-            _white_out(target.parent, name)
-            continue
-        if member.isdev():
-            continue
-        if member.isdir():
+        target = _target(entry.name, root)
+        if target.name.startswith(WHITEOUT):
+            _white_out(target.parent, target.name)
+        elif entry.isdir():
             if target.is_symlink() or (target.exists() and not target.is_dir()):
                 target.unlink()
-            folders.append((target, member.mode))
-            target.mkdir(parents=True, exist_ok=True)
-        else:
-            if target.is_dir() and not target.is_symlink():
-                remove_tree(target)
-            elif target.is_symlink() or target.exists():
-                target.unlink()
-            if member.islnk():
-                _check_hard_link(member, root)
-            member.mode = (member.mode or 0o644) | stat.S_IRUSR
-            archive.extract(member, root, set_attrs=False, filter="fully_trusted")
-            if not member.issym():
-                os.chmod(target, member.mode)
-        give(target, member.uid, member.gid)
-    for path, mode in reversed(folders):
-        if path.is_dir() and not path.is_symlink():
-            os.chmod(path, (mode or 0o755) | stat.S_IRWXU)
+            target.mkdir(exist_ok=True)
+            give(target, entry.uid, entry.gid)
+            folders.append((target, entry))
+        elif not entry.isdev():  # devices mean nothing in a box
+            _extract_file(archive, entry, target, root)
+    for path, entry in reversed(folders):
+        if path.is_dir() and os.path.realpath(path) == str(path):  # no later entry put a link above it
+            os.chmod(path, kept_mode(entry.mode or 0o755) | stat.S_IRWXU)
+            os.utime(path, (entry.mtime, entry.mtime))
 
 
-def _check_hard_link(member: tarfile.TarInfo, root: Path) -> None:
-    """A hard link's source must be a file of the image: else it would be one of this machine."""
-    source = os.path.realpath(root / member.linkname)
-    if not source.startswith(f"{os.path.realpath(root)}/") or not os.path.lexists(source):
-        raise ConfigError(f"refused an image: {member.name!r} is a hard link to {member.linkname!r}, not in the image")
+def _extract_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: Path, root: Path) -> None:
+    if target == root:
+        raise ConfigError(f"refused an image: {entry.name!r} is no folder")
+    if target.is_dir() and not target.is_symlink():
+        remove_tree(target)
+    elif target.is_symlink() or target.exists():
+        target.unlink()
+    if entry.islnk():
+        source = _target(entry.linkname, root)
+        if not os.path.lexists(source) or (source.is_dir() and not source.is_symlink()):
+            raise ConfigError(
+                f"refused an image: {entry.name!r} is a hard link to {entry.linkname!r}, not in the image"
+            )
+        os.link(source, target, follow_symlinks=False)
+        return
+    if entry.issym():
+        os.symlink(entry.linkname, target)
+    else:
+        content = archive.extractfile(entry)
+        assert content is not None
+        with content, target.open("xb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+    give(target, entry.uid, entry.gid)
+    if not entry.issym():
+        os.chmod(target, kept_mode(entry.mode or 0o644) | stat.S_IRUSR)
+    os.utime(target, (entry.mtime, entry.mtime), follow_symlinks=False)
+
+
+def _target(name: str, root: Path) -> Path:
+    """Where an entry goes, with the folders above it made; `ConfigError` if that is not below `root`."""
+    path = os.path.normpath(name.lstrip("/"))
+    if path == ".":
+        return root
+    target = root / path
+    parent = os.path.realpath(target.parent)
+    if path.split("/")[0] == ".." or not f"{parent}/".startswith(f"{root}/"):
+        raise ConfigError(f"refused an image: {name!r} leads out of it")
+    missing = target.parent
+    while not missing.exists():
+        missing = missing.parent
+    for part in target.parent.relative_to(missing).parts:
+        missing /= part
+        missing.mkdir()
+        give(missing, 0, 0)
+    return target
+
+
+def kept_mode(mode: int) -> int:
+    """As ids of files: an ordinary user's images hold no program that gives others this user's rights."""
+    return mode & (0o7777 if os.geteuid() == 0 else 0o1777)
 
 
 def _white_out(folder: Path, name: str) -> None:
+    if name.removeprefix(WHITEOUT) in ("", ".", ".."):
+        raise ConfigError(f"refused an image: {name!r} removes nothing in its folder")
     gone = list(folder.iterdir()) if name == OPAQUE and folder.is_dir() else [folder / name.removeprefix(WHITEOUT)]
     for path in gone:
         if path.is_dir() and not path.is_symlink():
@@ -135,15 +159,14 @@ def _white_out(folder: Path, name: str) -> None:
 
 def _unpack_oci(layout: Path, root: Path) -> Settings:
     if (layout / "index.json").exists():
-        manifest = _manifest(layout, json.loads((layout / "index.json").read_text()))
-        layers = [_blob(layout, layer["digest"]) for layer in manifest["layers"]]
-        config = json.loads(_blob(layout, manifest["config"]["digest"]).read_text())
+        manifest = _manifest(layout, _json(layout, "index.json"))
+        layers = [_blob(layer["digest"]) for layer in manifest["layers"]]
+        config = _json(layout, _blob(manifest["config"]["digest"]))
     else:  # what `docker save` wrote before Docker 25
-        manifest = json.loads((layout / "manifest.json").read_text())[0]
-        layers = [layout / name for name in manifest["Layers"]]
-        config = json.loads((layout / manifest["Config"]).read_text())
+        manifest = _json(layout, "manifest.json")[0]
+        layers, config = manifest["Layers"], _json(layout, manifest["Config"])
     for layer in layers:
-        with tarfile.open(layer) as archive:
+        with tarfile.open(_inside(layout, layer)) as archive:
             _extract(archive, root)
     settings = config.get("config") or {}
     env = dict(entry.partition("=")[::2] for entry in settings.get("Env") or [])
@@ -157,13 +180,21 @@ def _manifest(layout: Path, index: dict[str, Any]) -> dict[str, Any]:
     fitting = [entry for entry in entries if entry.get("platform", {}).get("architecture", wanted) == wanted]
     if not fitting:
         raise ConfigError(f"the OCI layout at {layout} has no image for {wanted}")
-    content = json.loads(_blob(layout, fitting[0]["digest"]).read_text())
+    content = _json(layout, _blob(fitting[0]["digest"]))
     return _manifest(layout, content) if "manifests" in content else content
 
 
-def _blob(layout: Path, digest: str) -> Path:
-    kind, _, value = digest.partition(":")
-    path = layout / "blobs" / kind / value
-    if not value.isalnum() or not kind.isalnum() or not path.exists():
-        raise ConfigError(f"the OCI layout at {layout} has no blob {digest!r}")
-    return path
+def _blob(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _json(layout: Path, name: str) -> Any:
+    return json.loads(_inside(layout, name).read_text())
+
+
+def _inside(layout: Path, name: str) -> Path:
+    """A file of the layout, whatever names and links in it say."""
+    path, top = os.path.realpath(layout / name), os.path.realpath(layout)
+    if not path.startswith(f"{top}/") or not os.path.isfile(path):
+        raise ConfigError(f"the image at {layout} has no file {name!r}")
+    return Path(path)

@@ -7,6 +7,7 @@ import resource
 from typing import Any
 
 from verifiers.sandboxes.local.keeper.cgroups import Cgroups
+from verifiers.sandboxes.local.keeper.copying import send_copy
 from verifiers.sandboxes.local.keeper.kernel import (
     CLONE_NEWUSER,
     MS_NODEV,
@@ -58,6 +59,8 @@ class Boxes:
         self.seats = Seats(cgroups, self.become)
         self.by_pid: dict[int, str] = {}
         self.by_id: dict[str, int] = {}
+        self.copying: dict[int, str] = {}
+        """Pid of what sends a copy of a box's files -> the box."""
 
     def start(self, request: dict[str, Any], fds: list[int]) -> None:
         """Start a box whose agent talks over `fds[0]` and complains on `fds[1]`."""
@@ -111,6 +114,15 @@ class Boxes:
         finally:
             os._exit(126)
 
+    def copy(self, box: str, folder: str, pipe: int) -> None:
+        """Begin to send what is in `folder` on the box's disk to `pipe`, which is closed at the end."""
+        if box not in self.by_id:
+            return
+        pid = os.fork()
+        if pid == 0:
+            send_copy(f"{self.place}/boxes/{box}/{folder}", pipe, lambda: self.cgroups.freeze(box))
+        self.copying[pid] = box
+
     def kill(self, box: str) -> None:
         """End `box`: its first process, so that bubblewrap outlives all of them; else bubblewrap itself."""
         pid = self.by_id.get(box)
@@ -132,6 +144,9 @@ class Boxes:
                 return ended
             if pid == 0:
                 return ended
+            copied = self.copying.pop(pid, None)
+            if copied is not None and copied not in self.copying.values():
+                self.cgroups.thaw(copied)
             box = self.by_pid.pop(pid, None)
             if box is not None:
                 del self.by_id[box]

@@ -80,6 +80,12 @@ class Cgroups:
             if limits[LIMITS[controller]]:
                 self._write(controller, box, "cgroup.procs", 0)
 
+    def freeze(self, box: str) -> None:
+        """Nothing: in version 1 each process would have to be moved, and new ones could get away."""
+
+    def thaw(self, box: str) -> None:
+        """Nothing was frozen."""
+
     def was_out_of_memory(self, box: str) -> bool:
         """Whether the kernel killed a process of `box` for its memory limit."""
         if "memory" not in self.folders:

@@ -148,6 +148,8 @@ def handle(control: socket.socket, boxes: Boxes, request: dict[str, Any], fds: l
     try:
         if "kill" in request:
             boxes.kill(request["kill"])
+        elif "copy" in request:
+            boxes.copy(request["copy"], request["folder"], fds[0])
         else:
             boxes.start(request, fds)
     except OSError as error:

@@ -6,6 +6,7 @@ cgroups whose common ancestor it may write to, so the keeper is moved into the f
 
 import contextlib
 import os
+import time
 
 from verifiers.sandboxes.local.keeper.cgroups import LIMITS
 
@@ -58,6 +59,19 @@ class UnifiedCgroups:
     def enter(self, box: str, limits: dict[str, float]) -> None:
         if any(limits[LIMITS[controller]] for controller in self.folders):
             self._write(f"{box}/cgroup.procs", "0")
+
+    def freeze(self, box: str) -> None:
+        """Stop all processes of `box` where they are; returns once they are, or after a second."""
+        with contextlib.suppress(OSError):  # it has no limits and so no cgroup, or has ended
+            self._write(f"{box}/cgroup.freeze", "1")
+            for _ in range(200):
+                if "frozen 1" in self._read(f"{box}/cgroup.events"):
+                    return
+                time.sleep(0.005)
+
+    def thaw(self, box: str) -> None:
+        with contextlib.suppress(OSError):
+            self._write(f"{box}/cgroup.freeze", "0")
 
     def was_out_of_memory(self, box: str) -> bool:
         if "memory" not in self.folders:
