@@ -66,7 +66,9 @@ def packed(pid: int) -> bytes:
 
 
 def unpacked(files: bytes, pid: int) -> None:
-    subprocess.run(["tar", "-C", f"/proc/{pid}/root", "-xp", "--numeric-owner"], input=files, check=True)
+    argv = ["tar", "-C", f"/proc/{pid}/root", "-xp", "--numeric-owner"]
+    said = subprocess.run(argv, input=files, capture_output=True, check=False)
+    assert said.returncode == 0, said.stderr
 
 
 def laid_out(pid: int) -> None:
