@@ -1,16 +1,20 @@
 """Images without a Python: a static BusyBox over the whole contract, and one static program with nothing beside it."""
 
 import ast
+import asyncio
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from verifiers.errors import SandboxExecError, SandboxStartError
-from verifiers.sandboxes import SandboxSpec, agent, carried, start_sandbox
+from verifiers.errors import SandboxError, SandboxExecError, SandboxStartError
+from verifiers.sandboxes import Backend, SandboxSpec, agent, carried, start_sandbox
+from verifiers.sandboxes.docker import DockerBackend
+from verifiers.sandboxes.docker_images import tree_digest
 from verifiers.sandboxes.local.images import ImageStore
 from verifiers.testing.sandboxes import SandboxConformance
 
@@ -20,6 +24,15 @@ FILES_USED = (
     "import sys, posix\nprint(sys.path, *sorted({line.split()[5] for line in open('/proc/self/maps') if '/' in line}))"
 )
 
+IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
+ENGINE = DockerBackend(default_image=IMAGE)
+MADE = set[str]()
+
+needs_engine = pytest.mark.skipif(
+    "VF_TEST_DOCKER_IMAGE" not in os.environ and "VERIFIERS_CI" not in os.environ,
+    reason='needs a container engine with the test image: eval "$(.ci/docker-up)"',
+)
+each_backend = pytest.mark.parametrize("backend", ["local", pytest.param(ENGINE, id="docker", marks=needs_engine)])
 needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="needs a static BusyBox; install busybox-static")
 
 
@@ -45,6 +58,7 @@ def busybox_root(tmp_path_factory) -> Path:
             (root / "bin" / name).symlink_to("busybox")
     (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nalice:x:1234:1234::/tmp:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\nalice:x:1234:\n")
+    MADE.add(f"verifiers-rootfs:{tree_digest(root)}")
     return root
 
 
@@ -54,6 +68,7 @@ def scratch_root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("scratch")
     assert BUSYBOX is not None
     shutil.copy(BUSYBOX, root / "busybox-program")
+    MADE.add(f"verifiers-rootfs:{tree_digest(root)}")
     return root
 
 
@@ -68,8 +83,34 @@ class TestBusyBoxLocal(SandboxConformance):
 
 
 @needs_busybox
-async def test_one_static_program_is_image_enough(scratch_root: Path):
-    async with start_sandbox("local", replace(SMALL, rootfs=scratch_root, files={"in/f": "text"})) as box:
+@needs_engine
+class TestBusyBoxDocker(SandboxConformance):
+    backend = ENGINE
+    python = carried.PYTHON
+
+    @pytest.fixture(autouse=True)
+    def on_busybox(self, busybox_root: Path, monkeypatch):
+        monkeypatch.setattr(type(self), "spec", replace(SandboxConformance.spec, rootfs=busybox_root))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_images_stay():
+    """In the engine, which may be somebody's."""
+    yield
+    if "DOCKER_HOST" in os.environ:
+        asyncio.run(_remove_made_images())
+
+
+async def _remove_made_images() -> None:
+    for name in MADE:
+        with suppress(SandboxError):
+            await ENGINE.engine.call("DELETE", f"/images/{name}")
+
+
+@needs_busybox
+@each_backend
+async def test_one_static_program_is_image_enough(scratch_root: Path, backend: str | Backend):
+    async with start_sandbox(backend, replace(SMALL, rootfs=scratch_root, files={"in/f": "text"})) as box:
         assert (await box.exec(["/busybox-program", "cat", "in/f"])).stdout == "text"
         assert await box.read("in/f") == b"text"
         for user in (None, "1234:1234") if os.geteuid() == 0 else (None,):
@@ -93,8 +134,64 @@ async def test_what_an_image_tells_loaders_reaches_commands_and_no_program_of_ou
 
 
 @needs_busybox
-async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_changed(busybox_root: Path):
-    async with start_sandbox("local", replace(SMALL, rootfs=busybox_root)) as box:
+@needs_engine
+async def test_the_same_in_containers_their_other_users_and_their_snapshots(busybox_root: Path, tmp_path: Path):
+    root = shutil.copytree(busybox_root, tmp_path / "root", symlinks=True)
+    (root / "Dockerfile").write_text('FROM scratch\nCOPY . /\nENV LD_DEBUG=help LD_PRELOAD="a $b"\nUSER alice\n')
+    spec = replace(SMALL, image=f"build:{root}", env={"LD_AUDIT": "x"})
+    wanted = {"LD_DEBUG=help", "LD_PRELOAD=a ", "LD_AUDIT=x"}
+    MADE.add(f"verifiers-build:{tree_digest(root)}")
+    async with start_sandbox(ENGINE, spec) as box:
+        await box.write("kept", "by alice")
+        mine, roots = await box.exec("id -un; env"), await box.exec("id -un; env", user="root")
+        name = await box.snapshot()
+    MADE.add(name)
+    async with start_sandbox(ENGINE, replace(spec, image=name)) as box:
+        copy = await box.exec("id -un; env; cat kept; find / -xdev -name '.agent' -o -name agent.pyc")
+
+    assert wanted | {"alice"} <= set(mine.stdout.splitlines())
+    assert wanted | {"root"} <= set(roots.stdout.splitlines())
+    assert wanted | {"alice", "by alice"} <= set(copy.stdout.splitlines())
+    assert ".agent\n" not in copy.stdout
+
+
+@needs_busybox
+@needs_engine
+async def test_an_engine_of_another_system_is_given_the_python_of_an_image(busybox_root: Path, monkeypatch):
+    """As Docker Desktop's: nothing of this machine runs there."""
+    monkeypatch.setattr("sys.platform", "darwin")
+    backend = DockerBackend(default_image=IMAGE)
+    async with start_sandbox(backend, replace(SMALL, rootfs=busybox_root)) as box:
+        ran = await box.exec([*carried.PYTHON, "-c", "import sys; print(sys.prefix)"])
+    name = await backend.agents.name("")
+    ours = await ENGINE.agents.name((await ENGINE.images.resolve(SandboxSpec()))["Id"])
+    await ENGINE.engine.call("DELETE", f"/volumes/{name}")
+
+    assert ran.stdout == f"{carried.PLACE}\n"
+    assert name != ours
+
+
+@needs_engine
+async def test_a_volume_somebody_removed_is_made_again():
+    async with start_sandbox(ENGINE, SMALL) as box:
+        name = await ENGINE.agents.name("")
+        assert (await box.exec("true")).ok
+    own = DockerBackend(default_image=IMAGE)
+    own.agents._name = "verifiers-agent-removed"
+    with pytest.raises(SandboxStartError):
+        await own.start(SMALL)
+    async with start_sandbox(own, SMALL) as box:
+        assert (await box.exec("echo again")).stdout == "again\n"
+    await ENGINE.engine.call("DELETE", "/volumes/verifiers-agent-removed")
+    assert await own.agents.name("") == name
+
+
+@needs_busybox
+@each_backend
+async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_changed(
+    busybox_root: Path, backend: str | Backend
+):
+    async with start_sandbox(backend, replace(SMALL, rootfs=busybox_root)) as box:
         ran = await box.exec([*carried.PYTHON, "-c", FILES_USED])
         changed = await box.exec(
             f"touch {carried.PLACE}/x {carried.PLACE}/so/x; rm -r {carried.PLACE}; chmod u+w {carried.PLACE}"
@@ -106,7 +203,7 @@ async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_change
     assert [path for path in ran.stdout.split() if "/" in path and carried.PLACE not in path] == []
     assert "Read-only" in changed.stderr
     assert hidden.stdout == ""
-    assert left == ["bin", "dev", "etc", "proc", "root", "tmp", "workspace"]
+    assert set(left) <= {"bin", "dev", "etc", "proc", "root", "sys", "tmp", "workspace", ".dockerenv"}
 
 
 def test_everything_the_agent_imports_is_packed():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from pathlib import Path
 from typing import Any
 
 from verifiers.errors import SandboxError, SandboxStartError
+from verifiers.sandboxes import carried
 from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
-from verifiers.sandboxes.docker_box import STREAMS, DockerSandbox, Link, agent_argv, own_workdir, remove
+from verifiers.sandboxes.docker_agent import AgentVolume
+from verifiers.sandboxes.docker_box import STREAMS, DockerSandbox, Link, Start, own_workdir, remove, start_with
 from verifiers.sandboxes.docker_engine import Engine, EngineAddress, EngineError, engine_address
 from verifiers.sandboxes.docker_images import DEFAULT_IMAGE, Images
 from verifiers.sandboxes.docker_spec import LABEL_OWNER, box_info, container
@@ -25,12 +28,14 @@ class DockerBackend:
 
     Args:
         address: the engine; None: as `DOCKER_HOST` and the standard sockets say.
-        default_image: what a spec without image or rootfs gets; any image of a box needs `python3`.
+        default_image: what a spec without image or rootfs gets. Only where the engine runs on another system than this
+            process does it need a `python3`, which is then taken for the boxes of all images.
     """
 
     def __init__(self, *, address: EngineAddress | None = None, default_image: str = DEFAULT_IMAGE) -> None:
         self.engine = Engine(address or engine_address())
         self.images = Images(self.engine, default=default_image)
+        self.agents = AgentVolume(self.engine, self._pack_default_image)
         self._boxes: dict[str, DockerSandbox] = {}
         self._has_quota: bool | None = None
 
@@ -43,7 +48,15 @@ class DockerBackend:
 
     async def start(self, spec: SandboxSpec) -> DockerSandbox:
         image = await self.images.resolve(spec)
-        return await start_or_undo(self._start(spec, image))
+        try:
+            volume = await self.agents.name(image["Id"])
+        except SandboxError as error:
+            raise SandboxStartError(f"the engine could not be given what serves boxes: {error}") from error
+        try:
+            return await start_or_undo(self._start(spec, image, volume))
+        except SandboxStartError:
+            self.agents.forget()
+            raise
 
     async def ls(self) -> list[BoxInfo]:
         query = {"all": True, "filters": {"label": [LABEL_OWNER]}}
@@ -62,15 +75,28 @@ class DockerBackend:
     async def close(self) -> None:
         await asyncio.gather(*(box.stop() for box in list(self._boxes.values())))
 
-    async def _start(self, spec: SandboxSpec, image: dict[str, Any]) -> DockerSandbox:
+    async def _pack_default_image(self) -> Path:
+        """The tar of the default image's Python; kept on this machine."""
+        image = await self.images.resolve(SandboxSpec())
+        tar = carried.kept(carried.key_of(image["Id"]))
+        if not tar.exists():
+            box = await start_or_undo(self._start(SandboxSpec(), image, None))
+            try:
+                await carried.pack_in(box, tar)
+            finally:
+                await box.stop()
+        return tar
+
+    async def _start(self, spec: SandboxSpec, image: dict[str, Any], agent_volume: str | None) -> DockerSandbox:
+        start = start_with(agent_volume, image)
         name = f"verifiers-{RUN}-{secrets.token_hex(6)}"
         link = None
         try:
-            id = await self._create(name, spec, image)
+            id = await self._create(name, spec, image, start)
             user = spec.user or (image.get("Config") or {}).get("User") or ""
             if user.partition(":")[0] not in ("", "0", "root"):
                 await own_workdir(self.engine, id, spec, user)
-            link = Link(await self.engine.attach(f"/containers/{id}/attach", query=STREAMS))
+            link = Link(await self.engine.attach(f"/containers/{id}/attach", query=STREAMS), start.env)
             await self.engine.call("POST", f"/containers/{id}/start", timeout_s=START_TIMEOUT_S)
             await link.greet(spec, owns_pid_1=True)
         except BaseException as error:
@@ -80,15 +106,15 @@ class DockerBackend:
             if isinstance(error, SandboxError):
                 raise SandboxStartError(f"box of image {_called(image)!r} did not start: {error}") from error
             raise
-        box = DockerSandbox(self.engine, id, spec, link, watch_disk=not self._has_quota)
+        box = DockerSandbox(self.engine, id, spec, link, start=start, watch_disk=not self._has_quota)
         self._boxes[id] = box
         link.pumping.add_done_callback(lambda _: self._boxes.pop(id, None))
         return box
 
-    async def _create(self, name: str, spec: SandboxSpec, image: dict[str, Any]) -> str:
+    async def _create(self, name: str, spec: SandboxSpec, image: dict[str, Any], start: Start) -> str:
         """The new container's id. Whether the engine's storage takes a size is found out by asking for one."""
         quota = self._has_quota is not False
-        body = container(spec, image["Id"], agent_argv(), quota=quota)
+        body = container(spec, image["Id"], start.argv, quota=quota, agent_volume=start.agent_volume, unset=start.env)
         try:
             made = await self.engine.call(
                 "POST", "/containers/create", query={"name": name}, body=body, timeout_s=START_TIMEOUT_S
@@ -97,7 +123,7 @@ class DockerBackend:
             if not quota or "storage" not in str(error).lower():
                 raise
             self._has_quota = False
-            return await self._create(name, spec, image)
+            return await self._create(name, spec, image, start)
         self._has_quota = quota
         return made["Id"]
 

@@ -15,9 +15,10 @@ import tarfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError, SandboxLostError
+from verifiers.sandboxes import carried
 from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.agent import source
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, Process, SandboxSpec
@@ -37,21 +38,35 @@ DISK_CHECK_SHARE = 20
 """How many times longer than one look took the engine is left alone before the next."""
 
 
-def agent_argv() -> list[str]:
-    return ["python3", "-I", "-S", "-c", source()]
+class Start(NamedTuple):
+    """How a box's agents are started and what they are told."""
+
+    argv: list[str]
+    agent_volume: str | None
+    """None: the image's own Python runs the agent."""
+    env: dict[str, str]
+    """Of the image's environment, what the agent itself is started without."""
+
+
+def start_with(agent_volume: str | None, image: Mapping[str, Any]) -> Start:
+    """How agents start in boxes of `image`, as the engine describes it."""
+    entries = (entry.partition("=") for entry in (image.get("Config") or {}).get("Env") or [])
+    env = {name: value for name, _, value in entries if carried.is_loader_setting(name)}
+    argv = ["python3", "-I", "-S", "-c", source()] if agent_volume is None else list(carried.ARGV)
+    return Start(argv, agent_volume, env)
 
 
 class Link:
-    """The agent at the other end of an attached stream."""
+    """The agent at the other end of an attached stream; `env` is what it is told of the image's environment."""
 
-    def __init__(self, attached: Attached) -> None:
-        self.attached = attached
+    def __init__(self, attached: Attached, env: Mapping[str, str]) -> None:
+        self.attached, self.env = attached, env
         self.wire = Wire(attached.write)
         self.pumping = asyncio.create_task(attached.pump(self.wire.feed))
 
     async def greet(self, spec: SandboxSpec, *, owns_pid_1: bool) -> None:
         """Wait until the agent serves; `SandboxLostError` with the last words of what ran instead if it does not."""
-        greeting = asyncio.ensure_future(greet(self.wire, spec, owns_pid_1=owns_pid_1))
+        greeting = asyncio.ensure_future(greet(self.wire, spec, env=self.env, owns_pid_1=owns_pid_1))
         await asyncio.wait([greeting, self.pumping], return_when=asyncio.FIRST_COMPLETED)
         if self.pumping.done() or self.wire.error is not None:
             said = bytes(self.attached.stderr or self.attached.first).decode("utf-8", "replace").strip()
@@ -69,9 +84,12 @@ class Link:
 class DockerSandbox(AgentSandbox):
     """A running container."""
 
-    def __init__(self, engine: Engine, id: str, spec: SandboxSpec, link: Link, *, watch_disk: bool) -> None:
+    def __init__(
+        self, engine: Engine, id: str, spec: SandboxSpec, link: Link, *, start: Start, watch_disk: bool
+    ) -> None:
         super().__init__(backend="docker", id=id, spec=spec, wire=link.wire, end=self._remove)
         self.engine = engine
+        self._start = start
         self._link = link
         self._others: dict[str, asyncio.Task[AgentSandbox]] = {}
         self._leaving: list[asyncio.Future[None]] = []
@@ -106,7 +124,7 @@ class DockerSandbox(AgentSandbox):
         """An image of the container's layer, without what is in memory file systems; the box is paused meanwhile."""
         if self.wire.error is not None:
             raise self.wire.error
-        commit = snapshots.commit(self.engine, self.id, temporary=temporary)
+        commit = snapshots.commit(self.engine, self.id, env=self._start.env, temporary=temporary)
         return await make_or_undo(commit, lambda name: snapshots.remove(self.engine, name))
 
     async def _as(self, user: str) -> AgentSandbox:
@@ -122,11 +140,13 @@ class DockerSandbox(AgentSandbox):
     async def _enter(self, user: str) -> AgentSandbox:
         if self.wire.error is not None:
             raise self.wire.error
-        body = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "User": user, "Cmd": agent_argv()}
+        body = {"AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "User": user}
         link = None
         try:
+            body["Cmd"] = self._start.argv
             made = await self.engine.call("POST", f"/containers/{self.id}/exec", body=body)
-            link = Link(await self.engine.attach(f"/exec/{made['Id']}/start", body={"Detach": False, "Tty": False}))
+            attached = await self.engine.attach(f"/exec/{made['Id']}/start", body={"Detach": False, "Tty": False})
+            link = Link(attached, self._start.env)
             await link.greet(self.spec, owns_pid_1=False)
         except BaseException as error:
             if link is not None:
@@ -213,7 +233,7 @@ async def remove(engine: Engine, id: str) -> None:
 async def own_workdir(engine: Engine, id: str, spec: SandboxSpec, user: str) -> None:
     """Make the working folder the box user's, as only the engine can before the box runs."""
     path = spec.workdir.rstrip("/")
-    mode = await _mode(engine, id, path)
+    mode = await mode_of(engine, id, path)
     if not path or (mode is not None and mode & 0o002):
         return
     uid, gid = await _ids(engine, id, user)
@@ -222,7 +242,8 @@ async def own_workdir(engine: Engine, id: str, spec: SandboxSpec, user: str) -> 
     await engine.call("PUT", f"/containers/{id}/archive", query={"path": "/"}, data=one_entry_tar(entry))
 
 
-async def _mode(engine: Engine, id: str, path: str) -> int | None:
+async def mode_of(engine: Engine, id: str, path: str) -> int | None:
+    """The rights of a container's file or folder; None if there is nothing at `path`."""
     try:
         async with engine.stream("HEAD", f"/containers/{id}/archive", query={"path": path or "/"}) as response:
             header = response.headers["X-Docker-Container-Path-Stat"]

@@ -81,7 +81,7 @@ class Images:
         query = {"t": name, "rm": True, "forcerm": True}
         with await asyncio.to_thread(_packed, folder) as packed:
             async with self.engine.stream(
-                "POST", "/build", query=query, data=_pieces(packed), timeout_s=BUILD_TIMEOUT_S
+                "POST", "/build", query=query, data=pieces(packed), timeout_s=BUILD_TIMEOUT_S
             ) as response:
                 await _follow(response.content, f"{folder / 'Dockerfile'} does not build")
 
@@ -89,7 +89,7 @@ class Images:
         query = {"fromSrc": "-", "repo": name}  # Podman ignores a tag of its own here
         with await asyncio.to_thread(_packed, source) as packed:
             async with self.engine.stream(
-                "POST", "/images/create", query=query, data=_pieces(packed), timeout_s=BUILD_TIMEOUT_S
+                "POST", "/images/create", query=query, data=pieces(packed), timeout_s=BUILD_TIMEOUT_S
             ) as response:
                 await _follow(response.content, f"{source} cannot be imported")
 
@@ -140,7 +140,8 @@ def _packed(source: Path) -> IO[bytes]:
     return packed
 
 
-async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """Its content, read without holding the event loop up."""
     while piece := await asyncio.to_thread(file.read, 1 << 20):
         yield piece
 

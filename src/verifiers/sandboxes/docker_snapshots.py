@@ -11,22 +11,24 @@ from typing import Any
 from verifiers.errors import SandboxError, SandboxPolicyError
 from verifiers.sandboxes.base import SNAPSHOT
 from verifiers.sandboxes.docker_engine import Engine, EngineError
-from verifiers.sandboxes.docker_spec import LABEL, LABEL_SNAPSHOT
-from verifiers.sandboxes.marks import marks, owner_alive
+from verifiers.sandboxes.docker_spec import LABEL, LABEL_SNAPSHOT, labels
+from verifiers.sandboxes.marks import owner_alive
 
 COMMIT_TIMEOUT_S = 600.0
 PATIENCE_S = 5.0
 """How long an engine may take to forget a container it has been told to remove."""
 
 
-async def commit(engine: Engine, container: str, *, temporary: bool) -> str:
-    """The name of a new image with a container's files."""
+async def commit(engine: Engine, container: str, *, env: Mapping[str, str], temporary: bool) -> str:
+    """The name of a new image with a container's files; `env` is what the image has and the container went without."""
     name = f"{SNAPSHOT}:{secrets.token_hex(8)}"
     repo, tag = name.split(":")
-    labels = {f"{LABEL}{mark}": text for mark, text in marks().items()}
-    labels[LABEL_SNAPSHOT] = "temporary" if temporary else "kept"
+    config = {
+        "Labels": {**labels(), LABEL_SNAPSHOT: "temporary" if temporary else "kept"},
+        "Env": [f"{name}={value}" for name, value in env.items()],
+    }
     query = {"container": container, "repo": repo, "tag": tag}
-    await engine.call("POST", "/commit", query=query, body={"Labels": labels}, timeout_s=COMMIT_TIMEOUT_S)
+    await engine.call("POST", "/commit", query=query, body=config, timeout_s=COMMIT_TIMEOUT_S)
     return name
 
 
@@ -64,6 +66,6 @@ async def _try_to_remove(engine: Engine, name: str) -> None:
 
 
 def _owner_alive(image: Mapping[str, Any]) -> bool:
-    labels: Mapping[str, str] = image.get("Labels") or {}
-    found = {name.removeprefix(LABEL): text for name, text in labels.items()}
+    given: Mapping[str, str] = image.get("Labels") or {}
+    found = {name.removeprefix(LABEL): text for name, text in given.items()}
     return owner_alive(found, running=False, now=time.time())

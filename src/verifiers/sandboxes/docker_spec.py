@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from verifiers.errors import SandboxPolicyError
+from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.marks import marks, owner_alive
 
@@ -31,7 +32,26 @@ def box_info(container: Mapping[str, Any], *, now: float) -> BoxInfo:
     return BoxInfo(container["Id"], "docker", state, found.get("run", ""), alive)
 
 
-def container(spec: SandboxSpec, image: str, argv: Sequence[str], *, quota: bool) -> dict[str, Any]:
+def labels() -> dict[str, str]:
+    """What a container of this process carries, so that others know when it is dead."""
+    return {f"{LABEL}{name}": text for name, text in marks().items()}
+
+
+def volume_mount(volume: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    """For a container's `Mounts`."""
+    options = {"NoCopy": True}
+    return {"Type": "volume", "Source": volume, "Target": target, "ReadOnly": read_only, "VolumeOptions": options}
+
+
+def container(
+    spec: SandboxSpec,
+    image: str,
+    argv: Sequence[str],
+    *,
+    quota: bool,
+    agent_volume: str | None = None,
+    unset: Iterable[str] = (),
+) -> dict[str, Any]:
     """The body of the engine's create call for a box whose first process is `argv`.
 
     Its stdin is bound to one connection: when the owner dies, the process reads the end of it, exits, and the engine
@@ -42,6 +62,8 @@ def container(spec: SandboxSpec, image: str, argv: Sequence[str], *, quota: bool
 
     Args:
         quota: whether the engine's storage can bound the container's layer.
+        agent_volume: the volume shown at `carried.PLACE`, if any.
+        unset: variables of the image's environment that the process starts without; the spec's it is told later.
 
     Raises:
         SandboxPolicyError: for what an engine cannot enforce.
@@ -55,9 +77,9 @@ def container(spec: SandboxSpec, image: str, argv: Sequence[str], *, quota: bool
         "Image": image,
         "Entrypoint": list(argv),
         "Cmd": [],
-        "Env": [f"{name}={value}" for name, value in spec.env.items()],
+        "Env": [f"{name}=" for name in unset],
         "WorkingDir": spec.workdir,
-        "Labels": {f"{LABEL}{name}": text for name, text in marks().items()},
+        "Labels": labels(),
         "Hostname": "sandbox",
         "NetworkDisabled": spec.network == "none",
         "AttachStdin": True,
@@ -67,14 +89,14 @@ def container(spec: SandboxSpec, image: str, argv: Sequence[str], *, quota: bool
         "StdinOnce": True,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
-        "HostConfig": _host_config(spec, quota=quota),
+        "HostConfig": _host_config(spec, quota=quota, agent_volume=agent_volume),
     }
     if spec.user is not None:
         config["User"] = spec.user
     return config
 
 
-def _host_config(spec: SandboxSpec, *, quota: bool) -> dict[str, Any]:
+def _host_config(spec: SandboxSpec, *, quota: bool, agent_volume: str | None) -> dict[str, Any]:
     memory = spec.memory_mb << 20
     config: dict[str, Any] = {
         "AutoRemove": True,
@@ -96,6 +118,8 @@ def _host_config(spec: SandboxSpec, *, quota: bool) -> dict[str, Any]:
     }
     if spec.mounts:
         config["Binds"] = [f"{Path(folder).resolve()}:{path}:ro" for path, folder in spec.mounts.items()]
+    if agent_volume is not None:
+        config["Mounts"] = [volume_mount(agent_volume, carried.PLACE, read_only=True)]
     if spec.cpus is not None:
         config["NanoCpus"] = int(spec.cpus * 1e9)
     if quota:

@@ -40,7 +40,7 @@ def test_a_container_gets_limits_and_no_rights():
     assert (given["CapDrop"], given["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
     assert {"Name": "fsize", "Soft": 3 << 20, "Hard": 3 << 20} in given["Ulimits"]
     assert not {"Privileged", "Binds", "Mounts", "CapAdd", "Devices", "StorageOpt"} & set(given)
-    assert (body["User"], body["Env"], body["StdinOnce"]) == ("1000:1000", ["A=b=c"], True)
+    assert (body["User"], body["Env"], body["StdinOnce"]) == ("1000:1000", [], True)
     assert container(spec, "img", ["agent"], quota=True)["HostConfig"]["StorageOpt"] == {"size": "3m"}
 
 

@@ -12,23 +12,27 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import agent
+from verifiers.sandboxes.base import Sandbox
 
 PLACE = "/dev/.agent"
 """Where boxes have it: in a folder that is made anew for each box, so that nothing of it stays in what they write."""
 LOADER = (f"{PLACE}/ld.so", "--library-path", f"{PLACE}/so")
 PYTHON = (*LOADER, f"{PLACE}/bin/python3", "-I", "-S", "-X", "utf8")
 """How it is run in a box."""
-ARGV = (*PYTHON, f"{PLACE}/agent.pyc")
+ARGV: Sequence[str] = (*PYTHON, f"{PLACE}/agent.pyc")
 """The agent's command line in a box."""
 PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Taken before the Python of this process, which may be large, or a link into somebody's home."""
 PACK = Path(__file__).parent / "pack.py"
+LAST = "complete"
+"""The name of the last file in the tar."""
 PACK_TIMEOUT_S = 60.0
 
 
@@ -79,6 +83,23 @@ def _pack(python: str, tar: Path) -> str | None:
             return done.stderr.strip().rpartition("\n")[2]
         os.replace(f"{folder}/tar", tar)
     return None
+
+
+async def pack_in(box: Sandbox, tar: Path) -> None:
+    """Make `tar` out of the `python3` that `box` has itself.
+
+    Raises:
+        SandboxStartError: it cannot be packed.
+    """
+    await box.write("pack.py", PACK.read_text())
+    await box.write("agent.py", agent.source())
+    done = await box.exec(["python3", "-I", "-S", "pack.py", "tar", "agent.py"], timeout_s=PACK_TIMEOUT_S)
+    if not done.ok:
+        raise SandboxStartError(f"the image's python3 cannot be carried into boxes: {done.stderr[-1000:]}")
+    tar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=tar.parent) as folder:
+        await box.download("tar", Path(folder, "tar"))
+        os.replace(f"{folder}/tar", tar)
 
 
 def unpacked() -> Path:

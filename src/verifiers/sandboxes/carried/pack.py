@@ -113,7 +113,7 @@ def main(target, agent):
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
-        for name, content in [*sorted(tree.items()), ("complete", b"")]:
+        for name, content in [*sorted(tree.items()), ("complete", b"")]:  # the last one: who finds it finds all
             entry = tarfile.TarInfo(name)
             entry.mode = 0o755
             if isinstance(content, str):
