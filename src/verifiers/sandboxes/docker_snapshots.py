@@ -25,7 +25,7 @@ async def commit(engine: Engine, container: str, *, env: Mapping[str, str], temp
     repo, tag = name.split(":")
     config = {
         "Labels": {**labels(), LABEL_SNAPSHOT: "temporary" if temporary else "kept"},
-        "Env": [f"{name}={value}" for name, value in env.items()],
+        "Env": [f"{variable}={value}" for variable, value in env.items()],
     }
     query = {"container": container, "repo": repo, "tag": tag}
     await engine.call("POST", "/commit", query=query, body=config, timeout_s=COMMIT_TIMEOUT_S)
