@@ -1,4 +1,4 @@
-"""What a sandbox costs: `python benchmarks/sandboxes.py [--backend local] [--held 512] [--json]`.
+"""What a sandbox costs: `python benchmarks/sandboxes.py [--backend local] [--held 512] [--image NAME] [--json]`.
 
 Times are medians in milliseconds on this machine; *bare* is fork and exec of the same command without any sandbox,
 measured in the same run, so that a loaded or slow machine shows in both. Compare rows of one run only.
@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from verifiers.sandboxes import SandboxSpec, get_backend
+from verifiers.sandboxes import SandboxSpec, SnapshotBackend, fork_sandbox, get_backend
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.pool import SandboxPool
 
@@ -138,6 +138,31 @@ async def cycles(
     rows.append(Row("... per second, 8 at a time", await rate(cycle, workers=8, count=160), "/s", targets[1]))
 
 
+async def copies(name: str, image: str | None, rows: list[Row]) -> None:
+    """Snapshots and forks of a box that changed a little, without an image or over one."""
+    backend = get_backend(name)
+    over = f", over {image}" if image else ""
+    box = await backend.start(replace(SPEC, image=image))
+    await box.exec("mkdir -p d && for i in 1 2 3 4 5 6 7 8 9 10; do echo $i >d/$i; done")
+    names: list[str] = []
+
+    async def snapshot() -> None:
+        names.append(await box.snapshot(temporary=True))
+
+    async def fork() -> None:
+        async with fork_sandbox(box, backend=backend) as copy:
+            await copy.exec(COMMAND)
+
+    rows.append(Row(f"snapshot of ten small files{over}", await median_ms(snapshot, 40), "ms"))
+    rows.append(Row(f"fork, exec, destroy{over}", await median_ms(fork, 40), "ms"))
+    await box.exec("head -c 32000000 /dev/zero | tr '\\0' x >data")
+    rows.append(Row(f"snapshot of 32 MB{over}", await median_ms(snapshot, 10), "ms"))
+    await box.stop()
+    assert isinstance(backend, SnapshotBackend)
+    for each in names:
+        await backend.remove_snapshot(each)
+
+
 async def pooled(name: str, rows: list[Row]) -> None:
     times = []
     async with SandboxPool(get_backend(name), limit=16) as pool:
@@ -165,7 +190,7 @@ async def held(name: str, count: int, rows: list[Row], label: str, target: str) 
     await asyncio.gather(*(box.stop() for box in boxes))
 
 
-async def measure(name: str, count: int) -> list[Row]:
+async def measure(name: str, count: int, image: str | None) -> list[Row]:
     reason = await get_backend(name).probe()
     if reason is not None:
         sys.exit(f"sandbox backend {name!r} does not work here: {reason}")
@@ -184,6 +209,9 @@ async def measure(name: str, count: int) -> list[Row]:
     if count:
         await held(name, count, rows, " (agent)", "<= 5")
     await pooled(name, rows)
+    if isinstance(backend, SnapshotBackend):
+        for each in (None, image) if image else (None,):
+            await copies(name, each, rows)
     await backend.close()
     return rows
 
@@ -192,9 +220,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="local")
     parser.add_argument("--held", type=int, default=512, help="boxes held at once for the memory row; 0 leaves it out")
+    parser.add_argument("--image", help="also measures copies of boxes of this image")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = asyncio.run(measure(arguments.backend, arguments.held))
+    rows = asyncio.run(measure(arguments.backend, arguments.held, arguments.image))
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))
         return

@@ -20,10 +20,39 @@ def test_images_are_added_listed_and_removed(tmp_path, capsys):
     assert image.main(["add", str(tmp_path / "root"), "--name", "tiny:1", "--env", "A=b", "--user", "x"]) == 0
     assert image.main(["ls"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert listed[-1].split()[-2:] == ["d", "tiny:1"]
+    assert listed[-1].split()[-4:] == ["just", "now", "image", "tiny:1"]
+    assert image.main(["ls", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["user"], shown["env"]["A"]) == ("tiny:1", "x", "b")
+    assert image.main(["add", str(tmp_path / "root" / "etc"), "--name", "tiny:1"]) == 0
+    assert image.main(["ls"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[-2:]] == ["-", "tiny:1"]
     assert image.main(["rm", "tiny:1"]) == 0
     assert image.main(["prune"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "removed 0 images, 0 MB"
+    assert capsys.readouterr().out.splitlines()[-1] == "removed 0 images, 0 bytes"
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (149e6, "149 MB"), (9.96e6, "10 MB"), (2.5e12, "2500 GB")],
+)
+def test_sizes_are_said_in_three_digits(size, said):
+    assert image.size_text(size) == said
+
+
+@pytest.mark.parametrize(("age_s", "said"), [(59, "just now"), (60, "1 minute"), (7300, "2 hours"), (9e5, "10 days")])
+def test_ages_are_said_in_words(age_s, said):
+    assert image.age_text(age_s) == said
+
+
+def test_building_without_an_engine_says_what_to_start(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    for argv in (["build", str(tmp_path)], ["add", "docker:some:image"]):
+        assert image.main(argv) == 2
+        said = capsys.readouterr().err
+        assert "install and start Docker or Podman, or name its socket in DOCKER_HOST" in said
+        assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -33,6 +62,8 @@ def test_images_are_added_listed_and_removed(tmp_path, capsys):
         (["add", "/no/such/path"], "does not exist"),
         (["add", "/etc/passwd"], "neither a folder nor a tar"),
         (["add", "/etc", "--env", "WRONG"], "is not NAME=VALUE"),
+        (["add", "docker:x", "--user", "y"], "has its own environment"),
+        (["build", "/no/such/path"], "does not exist"),
     ],
 )
 def test_wrong_use_of_images_is_one_line(argv, said, capsys):
