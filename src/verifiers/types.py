@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from verifiers import messages
+from verifiers.envs.callbacks import OnProgress, OnStart
 from verifiers.envs.outputs import GenerateOutputs, Output
 from verifiers.errors import Error
 from verifiers.messages import (
@@ -44,8 +45,8 @@ DatasetBuilder: TypeAlias = Callable[[], Any]
 MessageContent: TypeAlias = str | list[Any]
 ChatMessage: TypeAlias = dict[str, Any]
 ChatMessages: TypeAlias = list[dict[str, Any]]
-StartCallback: TypeAlias = Callable[..., None]
-ProgressCallback: TypeAlias = Callable[..., None]
+StartCallback: TypeAlias = OnStart
+ProgressCallback: TypeAlias = OnProgress
 LogCallback: TypeAlias = Callable[[str], None]
 
 

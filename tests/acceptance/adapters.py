@@ -609,14 +609,14 @@ async def _killed() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
 
-        async def go(on_record: Callable[[Any], None]) -> Any:
+        async def go(on_records: Callable[[Any], None]) -> Any:
             env = _env(10)
             work = Work(env, env.rubric_for, _model(), ChatHarness(), concurrency=2)
             plan = plan_of(env, work)
-            return await run_saved(env, work, env.tasks().select(), plan=plan, root=root, on_record=on_record)
+            return await run_saved(env, work, env.tasks().select(), plan=plan, root=root, on_records=on_records)
 
-        def die(record: Any) -> None:
-            seen.append(record)
+        def die(records: Any) -> None:
+            seen.extend(records)
             if len(seen) == 5:
                 os.kill(os.getpid(), 9)
 
@@ -627,7 +627,7 @@ async def _killed() -> dict[str, Any]:
             os._exit(1)
         await asyncio.to_thread(os.waitpid, child, 0)
         again: list[Any] = []
-        saved = await go(again.append)
+        saved = await go(again.extend)
     pairs = {(record.example_id, record.rollout_id) for record in again}
     return {
         "resumable": saved.is_complete and saved.summary.n == 10,

@@ -201,7 +201,7 @@ async def _run(run: _Run, chosen: Chosen) -> SavedRun:
                 extra_metadata={"command": redacted(run.command)},
                 config_toml=as_toml(asked),
                 on_start=started,
-                on_record=progress.add,
+                on_records=progress.add,
             )
     finally:
         with boundary("teardown", FaultKind.ENVIRONMENT, _warn):  # the numbers are there already

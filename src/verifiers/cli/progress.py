@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
@@ -45,10 +46,11 @@ class Progress(AbstractContextManager["Progress"]):
         if self._bar is not None:
             self._bar.update(self._task, advance=kept)
 
-    def add(self, record: Record) -> None:
-        self._seen.add(record)
+    def add(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._seen.add(record)
         if self._bar is not None:
-            self._bar.update(self._task, advance=1, description=_text(self._seen))
+            self._bar.update(self._task, advance=len(records), description=_text(self._seen))
         elif time.monotonic() >= self._next_line_s:
             self._line()
 

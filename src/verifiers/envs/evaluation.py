@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from verifiers.envs.callbacks import Callbacks, OnProgress, OnStart
 from verifiers.envs.inputs import Given, given_inputs
 from verifiers.envs.keywords import check_keywords
 from verifiers.envs.outputs import GenerateOutputs, Output, output_of, results_of
@@ -42,6 +43,9 @@ _KEYWORDS = [
     "limits",
     "state_columns",
     "on_record",
+    "on_start",
+    "on_progress",
+    "on_log",
     "save_results",
     "results_path",
     "max_retries",
@@ -68,6 +72,9 @@ class Evaluation:
         limits: Limits | None = None,
         state_columns: Sequence[str] | None = None,
         on_record: Callable[[Record], None] | None = None,
+        on_start: OnStart | None = None,
+        on_progress: OnProgress | Sequence[OnProgress] | None = None,
+        on_log: Callable[[str], Any] | None = None,
         save_results: bool = False,
         results_path: str | Path | None = None,
         max_retries: int = 2,
@@ -86,6 +93,9 @@ class Evaluation:
             harness: the program the model runs in, or its name; None: the environment's default.
             sandbox: backend of the boxes of rollouts that need one, or its name; None: `local`.
             on_record: called with each finished record.
+            on_start: called once, with a row for each rollout and the rows of those still to be run, by example.
+            on_progress: called, one or several, with all outputs so far, the new ones, and the metadata over all.
+            on_log: called with lines about where the run is kept.
             save_results: keep the run on disk, continuing an unfinished one of the same plan.
             results_path: folder of the run; None: under `outputs/evals`.
             max_retries: how often a rollout is started again after an infrastructure fault.
@@ -96,6 +106,7 @@ class Evaluation:
         """
         env = cast("Environment", self)
         check_keywords(options, ("evaluate", *_KEYWORDS))
+        callbacks = Callbacks(on_start, on_progress, on_log, on_record)
         tasks = env.tasks("eval").select(num_examples, shuffle=shuffle, seed=seed)
         columns = state_columns or options.pop("state_columns", None) or ()
         work = self._work(client, model, sampling_args, rollouts_per_example, max_concurrent, harness, limits, sandbox)
@@ -105,8 +116,8 @@ class Evaluation:
         if save_results or results_path is not None:
             from verifiers.envs.saving import evaluate_saved
 
-            return await _closed(work, evaluate_saved(env, work, tasks, results_path, on_record))
-        return await _closed(work, self._collect(work, tasks, on_record))
+            return await _closed(work, evaluate_saved(env, work, tasks, results_path, callbacks, shuffle))
+        return await _closed(work, self._collect(work, tasks, callbacks))
 
     async def generate(
         self,
@@ -123,6 +134,9 @@ class Evaluation:
         seed: int | None = None,
         state_columns: Sequence[str] | None = None,
         on_record: Callable[[Record], None] | None = None,
+        on_start: OnStart | None = None,
+        on_progress: OnProgress | Sequence[OnProgress] | None = None,
+        on_log: Callable[[str], Any] | None = None,
         max_retries: int = 0,
         save_results: bool = False,
         results_path: str | Path | None = None,
@@ -134,34 +148,47 @@ class Evaluation:
         """
         env = cast("Environment", self)
         check_keywords(options, ("generate", *_KEYWORDS))
+        callbacks = Callbacks(on_start, on_progress, on_log, on_record)
         given = given_inputs(env, inputs)
         rollouts = rollouts_per_example * given.repeats
         work = self._work(client, model, sampling_args, rollouts, max_concurrent, harness, limits, sandbox)
         work = _with(work, seed=seed, state_columns=tuple(state_columns or ()), max_retries=max_retries)
         if env.env_client is not None:
-            return await self._elsewhere(work, given, client, model or "", state_columns)
+            return await self._elsewhere(work, given, client, model or "", state_columns, callbacks)
         work = _with(work, model=await env.spread(client, model) or work.model)
         if save_results or results_path is not None:
             from verifiers.envs.saving import evaluate_saved
 
-            return await _closed(work, evaluate_saved(env, work, given.tasks, results_path, on_record))
-        results = await _closed(work, self._collect(work, given.tasks, on_record))
+            return await _closed(work, evaluate_saved(env, work, given.tasks, results_path, callbacks))
+        results = await _closed(work, self._collect(work, given.tasks, callbacks))
         return given.in_order(results, rollouts_per_example)
 
     async def _elsewhere(
-        self, work: Work, given: Given, client: Any, model: str, columns: Sequence[str] | None
+        self,
+        work: Work,
+        given: Given,
+        client: Any,
+        model: str,
+        columns: Sequence[str] | None,
+        callbacks: Callbacks,
     ) -> GenerateOutputs:
         """Each group by `env_client`; the addresses of a config take turns."""
         env = cast("Environment", self)
         groups: dict[Any, list[Any]] = {}
         for row, (place, _) in zip(given.rows, given.places, strict=True):
             groups.setdefault(place, []).append(row)
-        calls = [
-            env.run_group(rows, turn_of(client, number), model, work.sampling, work.max_retries, columns)
-            for number, rows in enumerate(groups.values())
-        ]
-        outputs = [Output(output) for group in await asyncio.gather(*calls) for output in group]
-        return GenerateOutputs(outputs, {"env_id": env.env_id, "model": model})
+        metadata = {"env_id": env.env_id, "model": model}
+
+        async def run_one(number: int, rows: list[Any]) -> list[Output]:
+            config = turn_of(client, number)
+            outputs = await env.run_group(rows, config, model, work.sampling, work.max_retries, columns)
+            new = [Output(output) for output in outputs]
+            callbacks.progressed(new, lambda _: metadata)
+            return new
+
+        callbacks.started(work, given.tasks)
+        done = await asyncio.gather(*(run_one(number, rows) for number, rows in enumerate(groups.values())))
+        return GenerateOutputs([output for outputs in done for output in outputs], metadata)
 
     def evaluate_sync(self, client: Any, model: str | None = None, **options: Any) -> GenerateOutputs:
         """`evaluate`, from code without an event loop (or beside a running one)."""
@@ -197,9 +224,7 @@ class Evaluation:
             client=client,
         )
 
-    async def _collect(
-        self, work: Work, tasks: Iterable[Task], on_record: Callable[[Record], None] | None
-    ) -> GenerateOutputs:
+    async def _collect(self, work: Work, tasks: Iterable[Task], callbacks: Callbacks) -> GenerateOutputs:
         order, started = list(tasks), time.perf_counter()
         place = {task.example_id: index for index, task in enumerate(order)}
         found: dict[tuple[int, int], Output] = {}
@@ -211,9 +236,9 @@ class Evaluation:
         def emit(records: list[Record]) -> None:
             for record in records:
                 found[place[record.example_id], record.rollout_id] = output_of(record)
-                if on_record is not None:
-                    on_record(record)
+            callbacks.finished(work, records)
 
+        callbacks.started(work, order)
         await run(_with(work, on_state=keep), order, emit)
         keys, time_s = sorted(found), time.perf_counter() - started
         return results_of([found[key] for key in keys], [states[key] for key in keys], work, time_s=time_s)

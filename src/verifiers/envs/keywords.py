@@ -19,9 +19,6 @@ _WITHOUT_EFFECT = frozenset(
         "save_every",
         "save_to_hf_hub",
         "hf_hub_dataset_name",
-        "on_start",
-        "on_progress",
-        "on_log",
     ]
 )
 _log = logging.getLogger(__name__)

@@ -109,10 +109,11 @@ def _error(error: Unscored) -> dict[str, Any]:
 
 def results_of(outputs: Sequence[Output], states: Sequence[Any], work: Work, *, time_s: float = 0.0) -> GenerateOutputs:
     """The results of a run, with the metadata that sums them up."""
-    return GenerateOutputs(outputs, _metadata(outputs, work, time_s), states)
+    return GenerateOutputs(outputs, metadata_of(outputs, work, time_s), states)
 
 
-def _metadata(outputs: Sequence[Output], work: Work, time_s: float) -> dict[str, Any]:
+def metadata_of(outputs: Sequence[Output], work: Work, time_s: float = 0.0) -> dict[str, Any]:
+    """What the outputs of a run come to, in the widely used form."""
     described = work.model.describe()
     scored = [output["reward"] for output in outputs if output["reward"] is not None]
     threshold = getattr(work.world, "pass_threshold", 0.5)

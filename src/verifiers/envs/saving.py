@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verifiers.envs.callbacks import Callbacks
 from verifiers.envs.plan import plan_digest, plan_of
 from verifiers.errors import ConfigError
 from verifiers.results.metadata import run_folder
@@ -56,7 +57,7 @@ async def run_saved(
     extra_metadata: Mapping[str, Any] | None = None,
     config_toml: str | None = None,
     on_start: Callable[[Path, Mapping[tuple[int | str, int], Finished]], None] | None = None,
-    on_record: Callable[[Record], None] | None = None,
+    on_records: Callable[[Sequence[Record]], None] | None = None,
 ) -> SavedRun:
     """Run `tasks`, continuing an unfinished run of the same plan.
 
@@ -67,6 +68,7 @@ async def run_saved(
         fresh: begin a new run whatever is there.
         max_unscored: share of rollouts that may stay unscored in a complete run, 0..1.
         on_start: called with the run's folder and what it holds already.
+        on_records: called with records that were finished together, once they are on disk.
 
     Raises:
         ConfigError: the folder holds a run of another plan, or a task changed under an unfinished run.
@@ -80,14 +82,13 @@ async def run_saved(
 
         def emit(records: list[Record]) -> None:
             store.append(records)
-            for record in records:
-                if on_record is not None:
-                    on_record(record)
+            if on_records is not None:
+                on_records(records)
 
         started = time.perf_counter() - float(store.metadata.get("wall_s") or 0.0)
         stopped: str | None = None
         try:
-            await run(work, tasks, emit, done=_done(finished, store.folder))
+            await run(work, tasks, emit, done=done_of(finished, store.folder))
         except BudgetReachedError as end:
             stopped = str(end)
         except EndpointGivenUpError as end:
@@ -103,7 +104,9 @@ async def run_saved(
     return SavedRun(store.folder, summary, kept, complete, stopped)
 
 
-def _done(finished: Mapping[tuple[int | str, int], Finished], folder: Path) -> Callable[[Task, int], bool]:
+def done_of(finished: Mapping[tuple[int | str, int], Finished], folder: Path) -> Callable[[Task, int], bool]:
+    """Whether a run holds a score of a rollout already."""
+
     def done(task: Task, number: int) -> bool:
         row = finished.get((task.example_id, number))
         if row is None:
@@ -186,7 +189,8 @@ async def evaluate_saved(
     work: Work,
     tasks: Iterable[Task],
     folder: str | Path | None,
-    on_record: Callable[[Record], None] | None,
+    callbacks: Callbacks,
+    shuffle: bool = False,
 ) -> Any:
     """`run_saved`, returning what `evaluate` returns: the outputs of the whole run."""
     from verifiers.envs.outputs import output_of, results_of
@@ -200,14 +204,24 @@ async def evaluate_saved(
     def keep(session: LiveSession) -> None:
         states.append(session.state)
 
+    def started(run_dir: Path, finished: Mapping[tuple[int | str, int], Finished]) -> None:
+        kept = sum(1 for row in finished.values() if row.scored)
+        if kept:
+            callbacks.log(f"continuing {run_dir}: {kept} finished rollouts are kept")
+            callbacks.kept(iter(read_records(run_dir)))
+        callbacks.log(f"finished rollouts go to {run_dir}")
+        callbacks.started(work, order, done_of(finished, run_dir))
+
     saved = await run_saved(
         env,
         replace(work, on_state=keep),
         order,
-        plan=plan_of(env, work),
+        plan=plan_of(env, work, shuffle=shuffle),
         folder=None if folder is None else Path(folder),
-        on_record=on_record,
+        on_start=started,
+        on_records=lambda records: callbacks.finished(work, records),
     )
+    callbacks.log(f"{saved.summary.n} rollouts are in {saved.run_dir}")
     if saved.stopped is not None:
         raise EndpointGivenUpError(f"{saved.stopped} ({saved.run_dir})")
     outputs = [output_of(record) for record in read_records(saved.run_dir)]
