@@ -1,7 +1,7 @@
 """Units behind values.
 
 For comparisons. The one rule: a unit that is missing or unknown on one side describes the value; two known units must
-measure the same thing, and are converted.
+measure the same thing, and are converted; of two unknown ones, one may say more than the other, but not another thing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from .nodes import Node
-from .words import UNITS
+from .words import PLURALS, UNITS, VAGUE
 
 
 class Measure(NamedTuple):
@@ -19,12 +19,19 @@ class Measure(NamedTuple):
     dimensions: tuple[tuple[str, int], ...] | None
     """What the unit measures, e.g. (("length", 1), ("time", -1)); None without a known unit."""
     factor: Fraction
+    things: frozenset[str] = frozenset()
+    """What an unknown unit says is counted, word by word: `3 ripe apples`."""
+
+    def contradicts(self, other: Measure) -> bool:
+        """Whether the two count different things."""
+        return not (self.things <= other.things or other.things <= self.things)
 
 
 def measure(node: Node) -> Measure:
     """The value of `node` without its unit, and the unit."""
     if node.op == "quantity":
-        return Measure(node.args[0], *_unit(node.name))
+        dimensions, factor = _unit(node.name)
+        return Measure(node.args[0], dimensions, factor, _things(node) if dimensions is None else frozenset())
     if node.op == "neg":
         inner = measure(node.args[0])
         return inner._replace(value=Node("neg", (inner.value,)))
@@ -56,6 +63,25 @@ def _unit(name: str) -> tuple[tuple[tuple[str, int], ...] | None, Fraction]:
             power = 1
     dimensions = tuple(sorted((key, value) for key, value in exponents.items() if value))
     return (dimensions or None), factor
+
+
+def _things(node: Node) -> frozenset[str]:
+    names: list[str] = []
+    while node.op == "quantity":
+        names.append(node.name)
+        node = node.args[0]
+    words = {_singular(word.strip(".,").lower()) for word in " ".join(names).split()}
+    return frozenset(words - VAGUE)
+
+
+def _singular(word: str) -> str:
+    if word in PLURALS:
+        return PLURALS[word]
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    return word.removesuffix("s") if not word.endswith("ss") else word
 
 
 def _known(name: str) -> tuple[str, Fraction] | None:

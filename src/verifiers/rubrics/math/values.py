@@ -51,6 +51,8 @@ class Values:
                 return self._values(
                     Node("mul", (first.value, number(first.factor))), Node("mul", (second.value, number(second.factor)))
                 )
+        if first.contradicts(second):
+            return False
         if self._values(first.value, second.value):
             return True
         if [first.dimensions, second.dimensions].count((("angle", 1),)) == 1:

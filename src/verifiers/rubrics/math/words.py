@@ -101,6 +101,32 @@ UNITS: dict[str, tuple[str, Fraction]] = {
 }  # fmt: skip
 """Unit name -> dimension and size in that dimension's own unit. Names outside the table describe,
 they do not convert."""
+VAGUE = frozenset(
+    (
+        *("", "a", "an", "the", "of", "per", "in", "and", "all", "other", "/", "*", "total", "altogether", "together"),
+        *(
+            "exactly",
+            "approximately",
+            "approx",
+            "about",
+            "roughly",
+            "rounded",
+            "exact",
+            "only",
+            "square",
+            "sq",
+            "cubic",
+        ),
+        *("unit", "way", "possibility", "combination", "arrangement", "permutation", "outcome", "case", "choice"),
+        *("option", "solution", "value", "number", "item", "piece", "time", "different", "distinct", "possible"),
+    )
+)
+"""Words behind a value, in the singular, that do not say what is counted."""
+PLURALS = {
+    "people": "person", "children": "child", "men": "man", "women": "woman", "feet": "foot", "mice": "mouse",
+    "geese": "goose", "teeth": "tooth", "dice": "die", "vertices": "vertex", "indices": "index", "halves": "half",
+    "knives": "knife", "wolves": "wolf", "lives": "life", "loaves": "loaf", "leaves": "leaf",
+}  # fmt: skip
 GLUED_UNITS = {
     "mm",
     "cm",
