@@ -1,9 +1,13 @@
 """What some tests need beyond the `test` extra; their skip messages say what to install. CI skips nothing."""
 
+import os
 import shutil
+from functools import cache
 from importlib.util import find_spec
 
 import pytest
+
+from verifiers.sandboxes.docker import DockerBackend
 
 
 def _extra(module: str, extra: str) -> pytest.MarkDecorator:
@@ -20,3 +24,14 @@ NPM = pytest.mark.skipif(
 )
 TRAINING = _extra("trl", "train")
 GYM = _extra("gymnasium", "gym")
+DOCKER = pytest.mark.skipif(
+    "VF_TEST_DOCKER_IMAGE" not in os.environ and "VERIFIERS_CI" not in os.environ,
+    reason='needs a container engine with the test image: eval "$(.ci/docker-up)"',
+)
+DOCKER_IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
+
+
+@cache
+def docker_backend() -> DockerBackend:
+    """With the test image where a box names none."""
+    return DockerBackend(default_image=DOCKER_IMAGE)

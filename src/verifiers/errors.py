@@ -143,6 +143,10 @@ class SandboxLimitError(SandboxError):
     retryable = False
 
 
+class SandboxExpiredError(SandboxLimitError, SandboxLostError):
+    """A sandbox is gone because the life it was given is over: a limit of its own, like the others."""
+
+
 class SandboxPolicyError(SandboxError):
     """A sandbox was asked for something its policy forbids."""
 

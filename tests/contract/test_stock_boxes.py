@@ -49,6 +49,25 @@ async def test_bash_tasks_are_not_fooled_by_what_is_no_file():
         assert record.reward == 0.0, trick
 
 
+@needs.DOCKER
+@pytest.mark.parametrize(
+    "tricks",
+    [
+        ["rm -rf /bin/* /usr/bin/* /lib64/*; true", "echo hello", "ls"],
+        ["for i in 1 2 3 4 5 6; do head -c 60000000 /dev/zero >f$i; sleep 1; done", "ls"],
+        ["for i in 1 2 3 4; do tail /dev/zero & done; wait", "ls"],
+        ["kill -9 -1; kill -9 1", "ls"],
+    ],
+)
+async def test_a_broken_box_is_a_failed_task(tricks: list[str]):
+    env = vf.load_environment(
+        "bash-tasks", kinds=["count"], num_eval_examples=1, num_train_examples=1, backend=needs.docker_backend()
+    )
+    (record,) = (await env.evaluate(vf.ScriptedModel([*map(bash, tricks), "done"]), num_examples=1)).records
+
+    assert (record.reward, record.error) == (0.0, None)
+
+
 def test_bash_tasks_refuse_unknown_kinds():
     with pytest.raises(ConfigError, match="kinds are count, find"):
         vf.load_environment("bash-tasks", kinds=["mend"])

@@ -11,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from e2e.commands import environment
 from verifiers.sandboxes import BoxInfo, get_backend
 from verifiers.sandboxes.owner import RUN
 
-IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
-DOCKER = pytest.mark.skipif(
-    "VF_TEST_DOCKER_IMAGE" not in os.environ and "VERIFIERS_CI" not in os.environ,
-    reason='needs a container engine with the test image: eval "$(.ci/docker-up)"',
-)
 RUNNER = """
 import asyncio, json, sys
 import verifiers as vf
@@ -81,11 +77,18 @@ def wait_until(test, seconds: float) -> bool:
     return False
 
 
-@pytest.fixture(params=["local", pytest.param("docker", marks=DOCKER)])
+@pytest.fixture(params=["local", pytest.param("docker", marks=needs.DOCKER)])
 def running(request, tmp_path):
     """(the process of a run with boxes in use and boxes that wait, its run id, its backend, what its commands are)."""
     marker = f"8{os.getpid() % 100000:05d}{time.monotonic_ns() % 1000:03d}"
-    argv = [sys.executable, "-c", RUNNER, request.param, IMAGE if request.param == "docker" else "", marker]
+    argv = [
+        sys.executable,
+        "-c",
+        RUNNER,
+        request.param,
+        needs.DOCKER_IMAGE if request.param == "docker" else "",
+        marker,
+    ]
     env = environment(TMPDIR=str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     runner = subprocess.Popen(

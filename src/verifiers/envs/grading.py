@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from verifiers.errors import ConfigError, SandboxLimitError, ScorerError
+from verifiers.errors import ConfigError, SandboxExecError, SandboxLimitError, ScorerError
 from verifiers.sandboxes import Sandbox
 from verifiers.sandboxes.artifacts import Artifacts, restore
 from verifiers.task import Task
@@ -17,6 +17,8 @@ from verifiers.task import Task
 CHECK_TIMEOUT_S = 30.0
 TESTS = "/tests"
 """Where test files are staged."""
+UNLINK = f"""for link; do case $(readlink -f "$link") in / | {TESTS} | {TESTS}/*) rm -f "$link" ;; esac; done"""
+"""Removes those of its arguments that lead to the test files: a link to an expected output would equal it."""
 
 
 class Check(NamedTuple):
@@ -59,25 +61,52 @@ def checks_of(task: Task) -> list[Check]:
 
 
 async def graded(box: Sandbox, task: Task, artifacts: Artifacts | None) -> list[Checked]:
-    """Every check of the task, in a box where nothing runs: artifacts first, then the tests, then the checks."""
+    """Every check of the task, in a box where nothing of the program runs: artifacts first, then the tests, then the
+    checks.
+
+    A check may run what the program wrote. So whatever it leaves running is ended before the next one, and the tests
+    are staged anew.
+    """
+    checks = checks_of(task)
+    tests = {name: text for name, text in (task.columns.get("tests") or {}).items() if text is not None}
     try:
         if artifacts is not None:
             await restore(artifacts, box)
-        await box.exec(["rm", "-rf", TESTS])
-        tests: Mapping[str, Any] = task.columns.get("tests") or {}
-        for name, text in tests.items():
-            if text is not None:
-                await box.write(f"{TESTS}/{name}", text)
+        await _stage(box, tests, artifacts)
     except (SandboxLimitError, OSError) as error:  # what the program left leaves no room for the tests
-        return [Checked(check, False, str(error)) for check in checks_of(task)]
-    return [await _checked(box, check) for check in checks_of(task)]
+        return [Checked(check, False, str(error)) for check in checks]
+    except SandboxExecError as error:
+        if artifacts is not None:
+            raise
+        return [Checked(check, False, str(error)) for check in checks]
+    since_s = float((await box.read("/proc/uptime")).split()[0])
+    found: list[Checked] = []
+    for check in checks:
+        try:
+            if found:
+                await box.end_processes(since_s=since_s)
+                await _stage(box, tests, artifacts)
+            found.append(await _checked(box, check))
+        except (SandboxLimitError, OSError) as error:
+            found.append(Checked(check, False, str(error)))
+        except SandboxExecError as error:
+            if artifacts is not None and not found:
+                raise  # nothing of the program's has run here
+            found.append(Checked(check, False, str(error)))
+    return found
+
+
+async def _stage(box: Sandbox, tests: Mapping[str, Any], artifacts: Artifacts | None) -> None:
+    if not (await box.exec(["rm", "-rf", TESTS])).ok:
+        raise SandboxLimitError(f"what the program left at {TESTS} cannot be removed")
+    for name, text in tests.items():
+        await box.write(f"{TESTS}/{name}", text)
+    if tests and artifacts is not None and artifacts.paths:
+        await box.exec(["find", *artifacts.paths, "-type", "l", "-exec", "/bin/sh", "-c", UNLINK, "sh", "{}", "+"])
 
 
 async def _checked(box: Sandbox, check: Check) -> Checked:
-    try:
-        result = await box.exec(check.run, timeout_s=check.timeout_s)
-    except SandboxLimitError as error:
-        return Checked(check, False, str(error))
+    result = await box.exec(check.run, timeout_s=check.timeout_s)
     if result.timed_out:
         return Checked(check, False, f"took longer than {check.timeout_s:g} s")
     if result.exit_code != check.exit_code:

@@ -99,6 +99,8 @@ class PythonEnv(SandboxEnv):
             return await self._end(sandbox_id, f"the code ran longer than {self.timeout_per_command_seconds:g} seconds")
         except _SessionBroken as error:
             return await self._end(sandbox_id, str(error))
+        except SandboxStartError as error:  # it started once: what the code did to the box keeps it from starting again
+            return f"Error: {error}"
         except SandboxLimitError as error:
             sandbox_state["limit"] = str(error)  # pyright: ignore[reportGeneralTypeIssues]
             return f"Error: {error}"

@@ -10,7 +10,7 @@ from pydantic import Field
 from verifiers.config import Config
 from verifiers.errors import SandboxError, SandboxLostError
 from verifiers.rollout.provision import boxes_here
-from verifiers.sandboxes import Sandbox, SandboxSpec
+from verifiers.sandboxes import Backend, Sandbox, SandboxSpec
 from verifiers.sandboxes.registry import stop_box
 
 WAITING = "tail -f /dev/null"
@@ -63,10 +63,10 @@ class CommandTimeoutError(SandboxError):
 class SandboxClient:
     """The boxes of one environment, from the pool of the run they are asked for in."""
 
-    def __init__(self, backend: str | None = None) -> None:
+    def __init__(self, backend: str | Backend | None = None) -> None:
         """
         Args:
-            backend: a sandbox backend's name; None: the run's.
+            backend: a sandbox backend or its name; None: the run's.
         """
         self.backend = backend
         self.boxes: dict[str, Sandbox] = {}

@@ -12,10 +12,10 @@ from typing import Any, TypedDict, cast
 from verifiers.decorators import cleanup, stop, teardown
 from verifiers.envs.sandbox_client import SandboxClient, SandboxRequest
 from verifiers.envs.stateful_tool_env import StatefulToolEnv
-from verifiers.errors import ConfigError, SandboxLimitError
+from verifiers.errors import ConfigError, SandboxExecError, SandboxLimitError
 from verifiers.messages import Messages
 from verifiers.rubrics.monitor import SandboxMonitorRubric
-from verifiers.sandboxes import Sandbox
+from verifiers.sandboxes import Backend, Sandbox
 from verifiers.session import Harness
 from verifiers.state import State
 from verifiers.task import Task
@@ -57,7 +57,7 @@ class SandboxEnv(StatefulToolEnv):
         advanced_configs: AdvancedConfigs | None = None,
         labels: list[str] | None = None,
         *,
-        backend: str | None = None,
+        backend: str | Backend | None = None,
         network: str = "none",
         pids: int = 512,
         max_output: int = 64 * 1024,
@@ -72,7 +72,7 @@ class SandboxEnv(StatefulToolEnv):
             cpu_cores: bound on processor use; None: none. Refused where the backend cannot enforce it.
             timeout_minutes: life of a box, from when a rollout gets it.
             timeout_per_command_seconds: of each `bash` call; the model reads that it ran out.
-            backend: a sandbox backend's name; None: the run's, which is `local` unless it says otherwise.
+            backend: a sandbox backend or its name; None: the run's, which is `local` unless it says otherwise.
             network: none, or full; other policies where the backend knows them.
             max_output: bytes of stdout and of stderr the model is shown.
             team_id, advanced_configs, labels, sandbox_client_max_workers: of vendors' clouds; taken and not used.
@@ -157,6 +157,8 @@ class SandboxEnv(StatefulToolEnv):
             )
         except SandboxLimitError as error:
             cast(dict[str, Any], sandbox_state)["limit"] = str(error)
+            return f"Error: {error}"
+        except SandboxExecError as error:  # the model can have removed the folder, or the shell
             return f"Error: {error}"
         sandbox_state["command_execution_times"].append(result.duration_s)
         return shown(result, self.timeout_per_command_seconds)

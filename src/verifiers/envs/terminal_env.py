@@ -10,7 +10,14 @@ from typing import Any, Literal, cast
 from verifiers.decorators import metric, reward
 from verifiers.envs.environment import Environment
 from verifiers.envs.grading import checks_of, graded, verdicts
-from verifiers.errors import ConfigError, SandboxLimitError, SandboxLostError, SandboxPolicyError, ScorerError
+from verifiers.errors import (
+    ConfigError,
+    SandboxExecError,
+    SandboxLimitError,
+    SandboxLostError,
+    SandboxPolicyError,
+    ScorerError,
+)
 from verifiers.proxy.history import completion_of
 from verifiers.rubrics.reward_file import all_passed, share_passed
 from verifiers.sandboxes.artifacts import Artifacts, collect
@@ -95,8 +102,10 @@ class TerminalEnv(Environment):
             if self.grader == "shared":
                 return
             session.state["artifacts"] = await collect(box, paths, max_mb=self.max_artifacts_mb)
-        except (SandboxLimitError, SandboxPolicyError) as error:
+        except SandboxLimitError as error:
             session.state["unusable"] = str(error)  # the program broke its own box, or left what cannot be taken
+        except (SandboxPolicyError, SandboxExecError) as error:
+            session.state["unusable"] = session.state["no_programs"] = str(error)
         await stop_box(box)
 
     async def release(self, session: Session) -> None:
@@ -128,21 +137,32 @@ class TerminalEnv(Environment):
         if session is None or state.get("trajectory") is None:
             raise ScorerError("only a rollout that still has its box can be graded")
         task: Task = session.task
-        if state.get("unusable"):
-            state["checked"] = [_row(check.run, False, state["unusable"]) for check in checks_of(task)]
-            return
+        spec = replace(self.sandbox_for(task), timeout_s=None)  # how long grading may take is the stage's matter
         async with AsyncExitStack() as stack:
+            if state.get("no_programs"):
+                await _see_that_boxes_have_tar(await stack.enter_async_context(session.box(spec)))
+            if state.get("unusable"):
+                state["checked"] = [_row(check.run, False, state["unusable"]) for check in checks_of(task)]
+                return
             if self.grader == "shared":
                 box, artifacts = session.sandbox, None
             else:
                 artifacts = state.get("artifacts")
                 if artifacts is None:
                     raise ScorerError("nothing was collected from the box")
-                box = await stack.enter_async_context(session.box(self.sandbox_for(task)))
+                box = await stack.enter_async_context(session.box(spec))
             if box is None:
                 raise SandboxLostError("the box is gone")
             checked = await graded(box, task, artifacts)
         state["checked"] = [_row(each.check.run, each.passed, each.why) for each in checked]
+
+
+async def _see_that_boxes_have_tar(box: Sandbox) -> None:
+    """In a fresh box, when the program's has none: who took it away?"""
+    try:
+        await box.exec(["tar", "--help"])
+    except SandboxExecError as error:
+        raise SandboxPolicyError(f"its boxes need tar to hand files on: {error}") from error
 
 
 def _row(run: str, passed: bool, why: str) -> dict[str, Any]:

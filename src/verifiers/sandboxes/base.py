@@ -51,7 +51,8 @@ class SandboxSpec:
     allow: tuple[str, ...] = ()
     """Host names or addresses reachable with `network="allowlist"`."""
     timeout_s: float | None = None
-    """Life of the box from its start; then it is stopped, and calls raise `SandboxLostError`. None: until `stop()`."""
+    """Life of the box from when its user has it; then it is stopped, and calls raise `SandboxExpiredError`. None: until
+    `stop()`."""
     mounts: Mapping[str, Path | str] = field(default_factory=dict)
     """Absolute path in the box -> a folder of this machine it shows, read-only: programs installed once for many boxes.
     `local` shows only what lies below `verifiers.sandboxes.mounts.mount_folder()`."""
@@ -201,8 +202,12 @@ class Sandbox(Protocol):
         """Start `command` and return at once. Raises as `exec` does."""
         ...
 
-    async def end_processes(self) -> None:
-        """Kill everything that runs in the box, whoever started it; files stay, and commands can be run again."""
+    async def end_processes(self, *, since_s: float = 0.0) -> None:
+        """Kill everything that runs in the box, whoever started it; files stay, and commands can be run again.
+
+        Args:
+            since_s: only what was started at this time or later, in seconds as the box's /proc/uptime tells them.
+        """
         ...
 
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:

@@ -7,11 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from verifiers.errors import SandboxError, SandboxLostError, SandboxPolicyError, SandboxStartError
+from verifiers.errors import (
+    SandboxError,
+    SandboxExpiredError,
+    SandboxLostError,
+    SandboxPolicyError,
+    SandboxStartError,
+)
 from verifiers.sandboxes import commands, transfer
 from verifiers.sandboxes.base import MAX_OUTPUT, Address, Command, ExecResult, Process, SandboxSpec
 from verifiers.sandboxes.relay import Relays
 from verifiers.sandboxes.wire import Wire
+
+TICKS_PER_S = 100
+"""In which Linux tells the start of a process, whatever the kernel's own clock."""
 
 
 class _Reply:
@@ -136,11 +145,11 @@ class AgentSandbox:
         await self.connected()
         return await commands.spawn(self.wire, payload)
 
-    async def end_processes(self) -> None:
+    async def end_processes(self, *, since_s: float = 0.0) -> None:
         await self.connected()
         reply = _Reply()
         channel = self.wire.open(reply)
-        self.wire.send(channel, b"Z")
+        self.wire.send(channel, b"Z", b"%d" % (since_s * TICKS_PER_S))
         try:
             await asyncio.wait_for(reply.future, commands.AGENT_GRACE_S)
         except TimeoutError:
@@ -193,6 +202,6 @@ class AgentSandbox:
         await self._end()
 
     def _expire(self) -> None:
-        why = SandboxLostError(f"sandbox {self.id} reached the end of its timeout_s={self.spec.timeout_s}")
+        why = SandboxExpiredError(f"sandbox {self.id} reached the end of its timeout_s={self.spec.timeout_s}")
         if self._stopping is None:
             self._stopping = asyncio.ensure_future(self._shut_down(why))

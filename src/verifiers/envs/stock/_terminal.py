@@ -9,14 +9,21 @@ Row = dict[str, Any]
 
 _PY = "python3 -I -c"
 _IMPORT = "import sys; sys.path.insert(0, '.')"
-_GIT = (
-    "git init -q -b main . && git config user.email dev@example.org && git config user.name Dev "
-    "&& git config commit.gpgsign false"
-)
 
 
 def _said(run: str, stdout: str, exit_code: int = 0) -> dict[str, Any]:
     return {"run": run, "stdout": stdout, "exit_code": exit_code}
+
+
+_GIT = (
+    "export GIT_AUTHOR_DATE=2024-01-05T12:00:00Z GIT_COMMITTER_DATE=2024-01-05T12:00:00Z "
+    "&& git init -q -b main --object-format=sha1 . && git config user.email dev@example.org "
+    "&& git config user.name Dev && git config commit.gpgsign false"
+)
+"""Makes the same commits, with the same hashes, every time: a history that was made up instead has others."""
+_CHANGE_A = "68713a4e6addc50635e4a7f80c73b5ac6af36c1d"
+_UPPER, _MORE = "df53e5f92c30c5d428e32bb4cd9b1b3f3e31bed4", "668af1654c15a65fb219828620e2d0e718a4356d"
+_CLEAN = _said("git -c core.fsmonitor=false status --porcelain --untracked-files=all", "")
 
 
 def _calls(module: str, *expected: tuple[str, Any]) -> list[dict[str, Any]]:
@@ -77,6 +84,10 @@ def _files() -> list[Row]:
             "checks": [
                 _said("find bin -type f -perm -111 | LC_ALL=C sort", "bin/run\nbin/sub/go\nbin/tool.py"),
                 _said("find bin -type f ! -perm /111 | LC_ALL=C sort", "bin/README\nbin/sub/data"),
+                _said(
+                    "cat bin/README bin/run bin/sub/data bin/sub/go bin/tool.py",
+                    "x\n#!/bin/sh\necho run\n\n#!/bin/sh\n#!/bin/sh\n#!/usr/bin/env python3",
+                ),
                 _said("bin/run", "run"),
             ],
         },
@@ -152,8 +163,11 @@ def _git_tasks() -> list[Row]:
             "checks": [
                 _said("cat list.txt", "a\nB\nc\nd"),
                 _said("git branch --show-current", "main"),
-                _said("git status --porcelain", ""),
-                _said("git merge-base --is-ancestor feature main && echo merged", "merged"),
+                _CLEAN,
+                *(
+                    _said(f"git merge-base --is-ancestor {each} main && echo merged", "merged")
+                    for each in (_UPPER, _MORE)
+                ),
             ],
         },
         {
@@ -165,9 +179,10 @@ def _git_tasks() -> list[Row]:
             "solution": "git reset -q HEAD~1; echo key.txt > .gitignore; git add .gitignore; git commit -qm 'Ignore key'",
             "checks": [
                 _said("git log --format=%s main", "Ignore key\nChange a\nAdd a"),
+                _said("git rev-parse main~1", _CHANGE_A),
                 _said("cat key.txt", "secret"),
                 _said("git ls-files | LC_ALL=C sort", ".gitignore\na.txt"),
-                _said("git status --porcelain", ""),
+                _CLEAN,
             ],
         },
         {
@@ -176,7 +191,7 @@ def _git_tasks() -> list[Row]:
             "hash into `answer.txt`, and nothing else.",
             "setup": history,
             "solution": "git log --format=%H --grep='Change a' > answer.txt",
-            "checks": [_said('test "$(cat answer.txt)" = "$(git rev-parse HEAD~1)" && echo same', "same")],
+            "checks": [_said("cat answer.txt", _CHANGE_A)],
         },
     ]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import verifiers as vf
 from verifiers.envs.stock._rows import Row, split
-from verifiers.errors import ConfigError, SandboxPolicyError
+from verifiers.errors import ConfigError, SandboxLimitError, SandboxPolicyError
+from verifiers.sandboxes import Backend
 
 SYSTEM_PROMPT = "You have a shell in the folder with the files. Do what is asked with it; say when you are done."
 WORDS = [
@@ -121,7 +122,7 @@ class BashTasksEnv(vf.SandboxEnv):
             found = await self.box(state).read(path, max_bytes=MAX_BYTES)
         except FileNotFoundError:
             return content is None
-        except (OSError, SandboxPolicyError):  # a folder, a FIFO, too much: not what was asked for
+        except (OSError, SandboxPolicyError, SandboxLimitError):  # a folder, a FIFO, too much; or the box is used up
             return False
         return content is not None and found.decode("utf-8", "replace").rstrip() == content.rstrip()
 
@@ -143,7 +144,7 @@ def load_environment(
     num_train_examples: int = 1000,
     num_eval_examples: int = 100,
     seed: int = 0,
-    backend: str | None = None,
+    backend: str | Backend | None = None,
 ) -> vf.Environment:
     """Tasks of `kinds` (all of them by default) over about `size` files each.
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import verifiers as vf
 from verifiers.errors import MissingExtraError, SandboxError, SandboxLimitError
 from verifiers.rollout.provision import FRESH, Boxes, box_of
-from verifiers.sandboxes import ExecResult, SandboxSpec
+from verifiers.sandboxes import Backend, ExecResult, SandboxSpec
 
 SYSTEM_PROMPT = "Complete the function. Reply with the whole function, imports included, in one ```python block."
 GRADER = Path(__file__).with_name("_function_grader.py")
@@ -37,7 +37,7 @@ def program(prompt: str, name: str, code: str) -> str:
 
 
 async def verdict(
-    problem: dict[str, str], code: str, *, timeout_s: float, boxes: Boxes = FRESH, backend: str | None = None
+    problem: dict[str, str], code: str, *, timeout_s: float, boxes: Boxes = FRESH, backend: str | Backend | None = None
 ) -> str:
     """`passed`, or why not.
 
@@ -75,7 +75,7 @@ def _read(result: ExecResult, timeout_s: float) -> str:
     return said.strip() if said.startswith("failed: ") else f"failed: ended with exit code {result.exit_code}"
 
 
-def load_environment(backend: str | None = None, timeout_s: float = 15.0) -> vf.Environment:
+def load_environment(backend: str | Backend | None = None, timeout_s: float = 15.0) -> vf.Environment:
     """All 164 problems, to evaluate with.
 
     Args:

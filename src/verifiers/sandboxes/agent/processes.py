@@ -80,14 +80,14 @@ def kill_all():
     stop_and_kill(lambda table: descendants(my_pid, table))
 
 
-def kill_others():
-    """End all that was started through the agent: what is below it, and orphans begun since it began."""
+def kill_others(since):
+    """End all that was started through the agent, `since` (in ticks after boot): what is below it, and orphans."""
     table = process_table()
     began = table[my_pid][2] if my_pid in table else 1 << 62
-    stop_and_kill(lambda table: started_since(began, table))
+    stop_and_kill(lambda table: {pid for pid in started_after(began, table) if table[pid][2] >= since})
 
 
-def started_since(began, table):
+def started_after(began, table):
     found = descendants(my_pid, table)
     for pid, (parent, _, start) in table.items():
         if parent in reapers and start > began and pid not in (1, my_pid):

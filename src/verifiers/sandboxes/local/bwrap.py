@@ -61,6 +61,8 @@ class Layout:
     folders: list[tuple[str, int]]
     """Made on the box's tmpfs, with their modes."""
     links: list[tuple[str, str]]
+    kept: list[str]
+    """Of these, what belongs to nobody in the box, so that no command can put something else in their place."""
     shifted: bool
     """Whether the box has its own map of many ids, made by the keeper, instead of bubblewrap's of one."""
     open: list[str]
@@ -89,10 +91,14 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     env = {"PATH": host.PATH, "HOME": home, "USER": name, "LOGNAME": name, "LANG": "C.UTF-8"}
     folders = [("shm", 0o1777)]
     links: list[tuple[str, str]] = []
+    kept: list[str] = []
     if not root.layers:
         inner = ["tmp", "var", "var/tmp", "home", host.HOME.strip("/"), "root", "etc", "usr", "proc", "dev"]
-        folders += [("root", 0o755), *((f"root/{path}", 0o1777 if path.endswith("tmp") else 0o755) for path in inner)]
         links = [(f"root/{link}", target) for link, target in host.root_links().items()]
+        if ids > 1 and not shifted:
+            kept = [*(path for path, _ in links), "root"]
+        folders += [("root", 0o1777 if kept else 0o755)]
+        folders += [(f"root/{path}", 0o1777 if path.endswith("tmp") else 0o755) for path in inner]
         folders += [(f"root/{path}", 0o755) for path in _parents(spec.workdir) if path not in inner]
         files = ["--bind", f"{disk}/root", "/"]
     else:
@@ -103,6 +109,12 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
         files += ["--ro-bind", f"{PLACE}/etc", "/etc"]
         for folder in host.root_folders():
             files += ["--ro-bind", folder, folder]
+        for number, hidden in enumerate(host.hidden_packages()):
+            stands_in = f"hidden{number}"
+            folders += [(stands_in, 0o755), *((f"{stands_in}/{name}", 0o755) for name in hidden.shown)]
+            files += ["--ro-bind", f"{disk}/{stands_in}", hidden.folder]
+            for name in hidden.shown:
+                files += ["--ro-bind", f"{hidden.folder}/{name}", f"{hidden.folder}/{name}"]
     if spec.network == "full":
         files += ["--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf"]
     for path, folder in spec.mounts.items():
@@ -111,7 +123,7 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     assert found is not None
     argv = [found[0], *_namespaces(spec, uid, shifted), *files, *_kernel_files(disk), "--seccomp", str(SECCOMP_FD)]
     shell = [SHELL_INSIDE, "-c", SCRIPT, "sh", str(spec.pids)] if lazy else []
-    return Layout([*argv, "--", *shell, *carried.ARGV], env, folders, links, shifted, [SECCOMP])
+    return Layout([*argv, "--", *shell, *carried.ARGV], env, folders, links, kept, shifted, [SECCOMP])
 
 
 def _parents(path: str) -> list[str]:

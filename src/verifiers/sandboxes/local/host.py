@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-from functools import cache
+import sys
+import sysconfig
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
+
+import verifiers
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USER, UID = "user", 1000
@@ -25,6 +31,7 @@ ETC = {
     "resolv.conf": "",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
+TOOLS = ("bin", "sbin", "lib", "lib64", "libexec", "include", "share", "src")
 COPIED = "ld.so.cache ld.so.conf mime.types services protocols os-release debian_version localtime".split()  # noqa: SIM905
 COPIED_TREES = "alternatives ssl/certs ssl/openssl.cnf ca-certificates fonts java ld.so.conf.d".split()  # noqa: SIM905
 """Of this machine's /etc, what programs need and what holds no secret."""
@@ -62,6 +69,45 @@ def root_links() -> dict[str, str]:
 def root_folders() -> list[str]:
     """What is bound read-only: /usr, and /bin and the like where they are folders of their own."""
     return ["/usr", *(f"/{name}" for name in ("bin", "sbin", "lib", "lib64", "opt/python") if _is_folder(f"/{name}"))]
+
+
+class Hidden(NamedTuple):
+    """A folder that boxes see empty but for some of its own folders."""
+
+    folder: str
+    shown: tuple[str, ...]
+
+
+def hidden_packages() -> list[Hidden]:
+    """Where this process has its packages from, below what boxes are shown: an environment's answers are among them.
+
+    Of a distribution's own packages (Debian's dist-packages) none is an environment; pip is what boxes need.
+    """
+    folders = [str(Path(verifiers.__file__).parents[1]), *sys.path]
+    with suppress(FileNotFoundError):
+        folders.append(os.getcwd())
+    return _hidden(tuple(folders))
+
+
+@lru_cache(maxsize=8)
+def _hidden(own: tuple[str, ...]) -> list[Hidden]:
+    shown = tuple(f"{folder}/" for folder in root_folders())
+    real = {os.path.realpath(path) for path in own if path}
+    folders = sorted(
+        path for path in real if path.startswith(shown) and os.path.isdir(path) and not _is_toolchain(path)
+    )
+    outermost = [path for path in folders if not any(path.startswith(f"{other}/") for other in folders)]
+    return [Hidden(path, tuple(name for name in ("pip",) if os.path.isdir(f"{path}/{name}"))) for path in outermost]
+
+
+def _is_toolchain(path: str) -> bool:
+    """Whether `path` is part of what programs need, or holds such a part."""
+    if path.endswith("-packages"):
+        return path == "/usr/lib/python3/dist-packages"
+    parts = {sysconfig.get_path("stdlib"), *(f"{top}/{name}" for top in ("/usr", "/usr/local") for name in TOOLS)}
+    return any(path == part or part.startswith(f"{path}/") for part in parts) or path.startswith(
+        f"{sysconfig.get_path('stdlib')}/"
+    )
 
 
 def _is_folder(path: str) -> bool:

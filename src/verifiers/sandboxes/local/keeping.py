@@ -95,6 +95,7 @@ class Keeper:
             "env": layout.env,
             "folders": layout.folders,
             "links": layout.links,
+            "kept": layout.kept,
             "shifted": layout.shifted,
             "open": layout.open,
             "limits": limits,

@@ -21,6 +21,8 @@ from verifiers.sandboxes.local.keeper.seats import Seats
 from verifiers.sandboxes.local.keeper.unified import UnifiedCgroups
 
 SIGKILL = 9
+NOBODYS_ID = 1
+"""One of the keeper's ids that boxes of one user do not have."""
 
 
 def fork_shifted() -> int:
@@ -89,6 +91,8 @@ class Boxes:
             os.chmod(f"{folder}/{name}", mode)
         for name, target in request["links"]:
             os.symlink(target, f"{folder}/{name}")
+        for name in request["kept"]:
+            os.chown(f"{folder}/{name}", NOBODYS_ID, NOBODYS_ID, follow_symlinks=False)
 
     def become(self, request: dict[str, Any], fds: list[int]) -> None:
         """In the child: limits, descriptors, then bubblewrap. Never returns.
