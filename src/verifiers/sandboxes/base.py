@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from verifiers.errors import ConfigError
+from verifiers.sandboxes.egress.allow import AllowList
 
 Command: TypeAlias = str | Sequence[str]
 """A shell line (run by the box's `sh -c`) or an argv."""
@@ -49,7 +50,8 @@ class SandboxSpec:
     pids: int = 512
     network: Network = "none"
     allow: tuple[str, ...] = ()
-    """Host names or addresses reachable with `network="allowlist"`."""
+    """What is reachable with `network="allowlist"`; empty: nothing. A host name, `*.` and a domain (its subdomains), an
+    address, a network in CIDR form, each for every port or, with `:port`, for one."""
     timeout_s: float | None = None
     """Life of the box from when its user has it; then it is stopped, and calls raise `SandboxExpiredError`. None: until
     `stop()`."""
@@ -70,6 +72,7 @@ class SandboxSpec:
             raise ConfigError(f"network {self.network!r}; choose one of none, allowlist, full")
         if self.allow and self.network != "allowlist":
             raise ConfigError(f"allow={self.allow!r} needs network='allowlist', not {self.network!r}")
+        AllowList(self.allow)
         for name in ("memory_mb", "disk_mb", "pids"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)!r} must be at least 1")

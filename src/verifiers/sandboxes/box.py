@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from verifiers.errors import (
     SandboxError,
@@ -16,6 +17,7 @@ from verifiers.errors import (
 )
 from verifiers.sandboxes import commands, transfer
 from verifiers.sandboxes.base import MAX_OUTPUT, Address, Command, ExecResult, Process, SandboxSpec
+from verifiers.sandboxes.egress.door import PORT, Door, proxy_environment
 from verifiers.sandboxes.relay import Relays
 from verifiers.sandboxes.wire import Wire
 
@@ -46,12 +48,14 @@ async def greet(
     owns_pid_1: bool,
     user: str = "",
     pids: int | None = None,
+    proxied: bool = True,
 ) -> None:
     """Tell a fresh agent the box's settings and wait until it serves.
 
     `env` is added below `spec.env`; `user` is whom commands run as unless told otherwise, '' for the agent's own user;
     `pids` makes the agent itself limit the processes of its user, where the engine cannot;
-    `owns_pid_1`: process 1 of the agent's namespace belongs to this box, so that its children are this box's orphans.
+    `owns_pid_1`: process 1 of the agent's namespace belongs to this box, so that its children are this box's orphans;
+    `proxied`: as `AgentSandbox.proxied`.
 
     Raises:
         SandboxStartError: the agent cannot serve these settings.
@@ -59,7 +63,8 @@ async def greet(
     """
     hello = _Reply()
     channel = wire.open(hello)
-    entries = [f"{name}={value}" for name, value in {**(env or {}), **spec.env}.items()]
+    way_out = proxy_environment(spec.allow) if proxied and spec.network == "allowlist" else {}
+    entries = [f"{name}={value}" for name, value in {**(env or {}), **way_out, **spec.env}.items()]
     limit = "" if pids is None else str(pids)
     fields = ["1" if owns_pid_1 else "0", spec.workdir.rstrip("/") or "/", user, limit, *entries]
     wire.send(channel, b"H", "\0".join(fields).encode("utf-8", "surrogateescape"))
@@ -75,7 +80,12 @@ class AgentSandbox:
     """A running box, as `verifiers.sandboxes.base.Sandbox` describes.
 
     `end` removes the box; it is called once. A backend that can do more overrides `expose` or `snapshot`.
+
+    With `network="allowlist"` the box must have an empty network, as with "none": its way out is opened here.
     """
+
+    proxied: ClassVar[bool] = True
+    """Whether an allow list is kept by the proxy in `egress`; False: the backend's engine keeps it."""
 
     def __init__(
         self, *, backend: str, id: str, spec: SandboxSpec, wire: Wire, end: Callable[[], Awaitable[None]]
@@ -83,6 +93,8 @@ class AgentSandbox:
         self.backend, self.id, self.spec, self.wire = backend, id, spec, wire
         self._end = end
         self._relays = Relays(wire)
+        if self.proxied and spec.network == "allowlist":
+            self._relays.answer_at(PORT, Door(id, spec.allow).serve)
         self._stopping: asyncio.Future[None] | None = None
         self._life: asyncio.TimerHandle | None = None
         self._late_env: Mapping[str, str] = {}

@@ -154,7 +154,8 @@ class DockerSandbox(AgentSandbox):
             if isinstance(error, SandboxError):
                 raise SandboxExecError(f"cannot run as user {user!r}: {error}") from error
             raise
-        spec = replace(self.spec, timeout_s=None)  # the box's life is this object's matter
+        # the box's life and its way out are this object's matter
+        spec = replace(self.spec, timeout_s=None, network="none", allow=())
         other = AgentSandbox(backend="docker", id=self.id, spec=spec, wire=link.wire, end=link.close)
         link.pumping.add_done_callback(lambda _: self._left(user, other))
         return other

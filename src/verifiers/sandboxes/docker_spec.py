@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from verifiers.errors import SandboxPolicyError
 from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.marks import marks, owner_alive
@@ -19,8 +18,9 @@ LABEL_SNAPSHOT = f"{LABEL}snapshot"
 MAX_RLIMIT = 32768
 READONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/dev"]
 """The engine's own list, and the device folder: a memory file system that no limit on writing counts."""
-NETWORKS = {"none": "none", "full": "bridge"}
-"""The engine's shared bridge: a network of its own for each box would use up the engine's address pool at 30."""
+NETWORKS = {"none": "none", "allowlist": "none", "full": "bridge"}
+"""An allow list is kept by a proxy that the agent leads to; "full" is the engine's shared bridge, since a network of
+its own for each box would use up the engine's address pool at 30."""
 
 
 def box_info(container: Mapping[str, Any], *, now: float) -> BoxInfo:
@@ -64,15 +64,7 @@ def container(
         quota: whether the engine's storage can bound the container's layer.
         agent_volume: the volume shown at `carried.PLACE`, if any.
         unset: variables of the image's environment that the process starts without; the spec's it is told later.
-
-    Raises:
-        SandboxPolicyError: for what an engine cannot enforce.
     """
-    if spec.network not in NETWORKS:
-        raise SandboxPolicyError(
-            f"the docker backend cannot enforce network={spec.network!r}; choose none or full, or reach single "
-            "services through bind_socket"
-        )
     config: dict[str, Any] = {
         "Image": image,
         "Entrypoint": list(argv),
@@ -81,7 +73,7 @@ def container(
         "WorkingDir": spec.workdir,
         "Labels": labels(),
         "Hostname": "sandbox",
-        "NetworkDisabled": spec.network == "none",
+        "NetworkDisabled": spec.network != "full",
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from verifiers.errors import MissingExtraError, SandboxLostError, SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
+from verifiers.sandboxes.egress.allow import AllowList
 from verifiers.sandboxes.marks import marks, owner_alive
 from verifiers.sandboxes.modal_box import (
     Link,
@@ -158,6 +159,8 @@ def create_options(spec: SandboxSpec) -> dict[str, Any]:
     if spec.network == "none":
         options["block_network"] = True
     elif spec.network == "allowlist":
+        if AllowList(spec.allow).has_ports:
+            raise SandboxPolicyError(f"Modal's allow lists know no ports; leave them out of allow={spec.allow!r}")
         networks = [_network(entry) for entry in spec.allow]
         options["outbound_cidr_allowlist"] = [cidr for cidr in networks if cidr is not None]
         options["outbound_domain_allowlist"] = [

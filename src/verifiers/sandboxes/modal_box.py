@@ -88,7 +88,7 @@ class Link:
                 self.wire.feed(piece)
 
     async def greet(self, spec: SandboxSpec) -> None:
-        greeting = asyncio.ensure_future(greet(self.wire, spec, owns_pid_1=True, user=spec.user or ""))
+        greeting = asyncio.ensure_future(greet(self.wire, spec, owns_pid_1=True, user=spec.user or "", proxied=False))
         waiting = [greeting, self.receiving]
         await asyncio.wait(waiting, timeout=GREETING_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
         if not greeting.done():
@@ -106,6 +106,8 @@ class Link:
 
 class ModalSandbox(AgentSandbox):
     """A running Modal sandbox."""
+
+    proxied = False
 
     def __init__(self, sandbox: modal.Sandbox, spec: SandboxSpec, link: Link, *, ports: Sequence[int] = ()) -> None:
         super().__init__(backend="modal", id=sandbox.object_id, spec=spec, wire=link.wire, end=self._remove)

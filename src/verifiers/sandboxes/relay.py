@@ -1,8 +1,11 @@
-"""Connections carried by a box's agent: to a port in the box, and from a socket in the box to one of this machine."""
+"""Connections carried by a box's agent: to a port in the box, and from a socket or port in the box to this process."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from verifiers.errors import SandboxLostError
@@ -16,7 +19,7 @@ def _check_socket(source: Path) -> None:
         raise FileNotFoundError(f"{source} is no unix socket on this machine")
 
 
-class _Connection:
+class Connection:
     """One channel that carries a connection; bytes from the box wait in `inbox`, at most a window's worth."""
 
     def __init__(self, wire: Wire) -> None:
@@ -30,17 +33,47 @@ class _Connection:
             self.inbox.put_nowait(payload)
         elif kind == b"W":
             self.grants.grant(int(payload))
+        elif kind == b"e" and payload == b"W":
+            self.grants.close()
         elif kind == b"e":
             self.inbox.put_nowait(None)
         elif kind == b"P" and not self.opened.done():
             self.opened.set_result(None)
 
     def broken(self, error: Exception) -> None:
-        self.grants.wake()
+        self.grants.close()
         self.inbox.put_nowait(None)
         if not self.opened.done():
             self.opened.set_exception(error)
             self.opened.exception()
+
+    async def read(self) -> bytes:
+        """Some bytes from the box; b"" at their end."""
+        data = await self.inbox.get()
+        if data is None:
+            self.inbox.put_nowait(None)  # the end stays the end
+            return b""
+        self.wire.send(self.channel, b"W", b"D%d" % len(data))
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Waits while the box does not read; `ConnectionResetError` once it never will."""
+        await self.grants.send(self.channel, data)
+        if self.grants.closed:
+            raise ConnectionResetError(errno.ECONNRESET, "the other end in the box is gone")
+
+    def end(self) -> None:
+        """Nothing more is written."""
+        self.wire.send(self.channel, b"E")
+
+    def release(self) -> None:
+        """Listen no more; the agent still delivers what it holds, and lets go when the box does."""
+        self.wire.streams.pop(self.channel, None)
+
+    def drop(self) -> None:
+        """Neither side is of interest any more; no error if it has ended."""
+        if self.wire.streams.pop(self.channel, None) is not None:
+            self.wire.send(self.channel, b"Q")
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Both directions until both have ended; the agent then still delivers what it holds."""
@@ -48,29 +81,39 @@ class _Connection:
         try:
             await asyncio.gather(*both)
         except OSError:  # either side hung up
-            self.wire.send(self.channel, b"Q")
+            self.drop()
         except asyncio.CancelledError:
-            self.wire.send(self.channel, b"Q")
+            self.drop()
             raise
         finally:
             for task in both:
                 task.cancel()
             writer.close()  # before anything is awaited: a second cancellation must not leave it open
-            self.wire.streams.pop(self.channel, None)
+            self.release()
             await asyncio.gather(*both, return_exceptions=True)
 
     async def _inward(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(CHUNK):
-            await self.grants.send(self.channel, data)
-        self.wire.send(self.channel, b"E")
+            try:
+                await self.write(data)
+            except ConnectionResetError:
+                return  # what the box still says is carried
+        self.end()
 
     async def _outward(self, writer: asyncio.StreamWriter) -> None:
-        while (data := await self.inbox.get()) is not None:
+        while data := await self.read():
             writer.write(data)
             await writer.drain()
-            self.wire.send(self.channel, b"W", b"D%d" % len(data))
         if writer.can_write_eof():
             writer.write_eof()
+
+
+async def _connect(source: Path, connection: Connection) -> None:
+    try:
+        reader, writer = await asyncio.open_unix_connection(source)
+    except OSError:
+        return
+    await connection.carry(reader, writer)
 
 
 class Relays:
@@ -79,7 +122,8 @@ class Relays:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._servers: list[asyncio.Server] = []
-        self._sources: dict[int, Path] = {}
+        self._answers: dict[int, Callable[[Connection], Awaitable[None]]] = {}
+        """What serves the connections of each listener in the box."""
         self._tasks: set[asyncio.Task[None]] = set()
         wire.on_accept = self._accepted
 
@@ -93,7 +137,7 @@ class Relays:
         return Address(host, number)
 
     async def _serve(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(self.wire)
+        connection = Connection(self.wire)
         try:
             connection.channel = self.wire.open(connection)
             self.wire.send(connection.channel, b"C", b"%d" % port)
@@ -105,29 +149,40 @@ class Relays:
 
     async def bind_socket(self, source: Path, path: str) -> None:
         _check_socket(source)
-        listener = _Connection(self.wire)
-        listener.channel = self.wire.open(listener)
-        self._sources[listener.channel] = source
-        self.wire.send(listener.channel, b"L", encoded(path))
+        listener = self._listen(b"L", encoded(path), partial(_connect, source))
         try:
             await listener.opened
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
 
+    def answer_at(self, port: int, answer: Callable[[Connection], Awaitable[None]]) -> None:
+        """Serve what connects to `port` of the box's loopback from now on; a box where that fails is lost."""
+
+        def told(opened: asyncio.Future[None]) -> None:
+            error = None if opened.cancelled() else opened.exception()
+            if error is not None:
+                self.wire.lose(SandboxLostError(f"the agent cannot listen at port {port} of the box: {error}"))
+
+        self._listen(b"l", b"%d" % port, answer).opened.add_done_callback(told)
+
+    def _listen(self, kind: bytes, place: bytes, answer: Callable[[Connection], Awaitable[None]]) -> Connection:
+        listener = Connection(self.wire)
+        listener.channel = self.wire.open(listener)
+        self._answers[listener.channel] = answer
+        self.wire.send(listener.channel, kind, place)
+        return listener
+
     def _accepted(self, listener: int, channel: int) -> None:
-        connection = _Connection(self.wire)
+        connection = Connection(self.wire)
         connection.channel = channel
         self.wire.streams[channel] = connection
-        self._own(asyncio.ensure_future(self._connect(self._sources[listener], connection)))
+        self._own(asyncio.ensure_future(self._answer(self._answers[listener], connection)))
 
-    async def _connect(self, source: Path, connection: _Connection) -> None:
+    async def _answer(self, answer: Callable[[Connection], Awaitable[None]], connection: Connection) -> None:
         try:
-            reader, writer = await asyncio.open_unix_connection(source)
-        except OSError:
-            self.wire.streams.pop(connection.channel, None)
-            self.wire.send(connection.channel, b"Q")
-            return
-        await connection.carry(reader, writer)
+            await answer(connection)
+        finally:
+            connection.drop()
 
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

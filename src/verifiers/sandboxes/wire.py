@@ -8,11 +8,13 @@ more.
     host -> agent                                    agent -> host
     H settings                                       H pid, uid, Python minor version
     x exec, s spawn (see `Request`)                  F exec's result, or the end of a transfer; P it started: pid
-    D data, E end of data, W grant                   D data or stdout, d stderr, e end of one, W grant
+    D data, E end of data, W grant                   D data or stdout, d stderr, W grant
+                                                     e end of D or d; of W: nobody reads what comes any more
     K signal, Q forget it                            X exit code of a spawned command
     R read file, T read tree                         S size of a file, N entry of a tree
     U write below a path, N entry                    ! errno and text, ? refused
-    C connect to a port, L listen at a path          A accepted: new channel
+    C connect to a port                              A accepted: new channel
+    L listen at a path, l on a port
     k kill what a process started: pid
 """
 
@@ -124,10 +126,16 @@ class Grants:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.credit = WINDOW
+        self.closed = False
+        """Whether nobody takes any more."""
         self._more: asyncio.Future[None] | None = None
 
     def grant(self, count: int) -> None:
         self.credit += count
+        self.wake()
+
+    def close(self) -> None:
+        self.closed = True
         self.wake()
 
     def wake(self) -> None:
@@ -137,7 +145,7 @@ class Grants:
     async def send(self, channel: int, data: bytes) -> None:
         """Send all of `data`, in chunks, each when the agent has room for it; stops when the channel is closed."""
         view = memoryview(data)
-        while view and channel in self.wire.streams:
+        while view and not self.closed and channel in self.wire.streams:
             if self.credit <= 0:
                 self._more = asyncio.get_running_loop().create_future()
                 await self._more

@@ -27,7 +27,7 @@ from verifiers.sandboxes.agent.files import (
 )
 from verifiers.sandboxes.agent.io import READ, Refused, channels, fail, on_ready, poll, send
 from verifiers.sandboxes.agent.processes import kill_all, kill_below, kill_others, my_pid, reapers
-from verifiers.sandboxes.agent.relays import Listener, connect
+from verifiers.sandboxes.agent.relays import connect, listen_at, listen_on
 
 default = {"cwd": b"/"}
 
@@ -100,7 +100,9 @@ def serve(channel, kind, data):
     elif kind == b"C":
         connect(channel, int(data))
     elif kind == b"L":
-        Listener(channel, absolute(data))
+        listen_at(channel, absolute(data))
+    elif kind == b"l":
+        listen_on(channel, int(data))
     elif kind == b"k":
         kill_below(int(data))
     elif kind == b"Z":

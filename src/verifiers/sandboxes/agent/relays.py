@@ -1,4 +1,4 @@
-"""Connections between the box and the host without a network: to a port in the box, and from a socket in the box."""
+"""Connections between the box and the host without a network: to a port in the box, and from a socket or port in it."""
 
 # Sent into boxes and run by whatever Python is there: written without types to stay small.
 # pyright: basic
@@ -39,6 +39,8 @@ class Relay:
         except OSError:
             pass
         sock.close()
+        if not self.sink.ending:  # whoever read is gone: the host need not go on
+            send(self.channel, b"e", b"W")
         self.forget_if_over()
 
     def forget_if_over(self):
@@ -75,24 +77,39 @@ def connect(channel, port):
     watch(sock.fileno(), WRITE, connected)
 
 
+def listen_at(channel, path):
+    """Listen on a unix socket."""
+    import _socket
+
+    folder, _, name = path.rpartition(b"/")
+    make_folders(folder)
+    try:  # noqa: SIM105
+        posix.unlink(path)
+    except FileNotFoundError:
+        pass
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    posix.chdir(folder or b"/")  # a socket's address holds 107 bytes at most
+    sock.bind(name)
+    posix.chmod(path, 0o666)
+    Listener(channel, sock)
+
+
+def listen_on(channel, port):
+    """Listen on a port of the box's loopback."""
+    import _socket
+
+    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    sock.bind(("127.0.0.1", port))
+    Listener(channel, sock)
+
+
 class Listener:
-    """A unix socket in the box; every connection to it becomes a channel the host answers."""
+    """Every connection to `sock` becomes a channel the host answers."""
 
-    def __init__(self, channel, path):
-        import _socket
-
-        folder, _, name = path.rpartition(b"/")
-        make_folders(folder)
-        try:  # noqa: SIM105
-            posix.unlink(path)
-        except FileNotFoundError:
-            pass
-        self.channel, self.sock = channel, _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        posix.chdir(folder or b"/")  # a socket's address holds 107 bytes at most
-        self.sock.bind(name)
-        posix.chmod(path, 0o666)
-        self.sock.listen(128)
-        watch(self.sock.fileno(), READ, self.ready)
+    def __init__(self, channel, sock):
+        self.channel, self.sock = channel, sock
+        sock.listen(128)
+        watch(sock.fileno(), READ, self.ready)
         channels[channel] = self
         send(channel, b"P", b"0")
 

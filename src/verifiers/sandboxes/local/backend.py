@@ -70,14 +70,13 @@ class LocalBackend:
         return self._keeper
 
     async def start(self, spec: SandboxSpec) -> LocalSandbox:
-        if spec.network == "allowlist":
-            raise SandboxPolicyError("local boxes know no allow list: ask for network='none', 'full', or 'docker'")
         keeper = await self.keeper()
         if spec.cpus is not None and "cpu" not in keeper.cgroups:
             raise SandboxPolicyError(f"cpus={spec.cpus}: this user may make no cgroups, so CPU use cannot be limited")
         image = await self._image(spec)
         root = self._root(image)
         lazy = self.lazy and keeper.ids > 1 and root.host_tools and spec.user is None and host.can_reset_signals()
+        lazy = lazy and spec.network != "allowlist"  # only the agent leads to the proxy
         box_id = uuid.uuid4().hex[:12]
         plan = layout(box_id, spec, root, ids=keeper.ids, lazy=lazy)
         limits = _limits(spec, plan.shifted)

@@ -150,7 +150,7 @@ def _user(spec: SandboxSpec, root: Root, ids: int) -> tuple[int, bool]:
 def _namespaces(spec: SandboxSpec, uid: int, shifted: bool) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "box"]
     options += ["--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    if spec.network == "none":
+    if spec.network != "full":
         options.append("--unshare-net")
     if shifted:
         return options + [word for capability in ROOT_CAPABILITIES for word in ("--cap-add", capability)]
