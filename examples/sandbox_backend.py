@@ -32,7 +32,7 @@ class UnshareBackend:
         return None if shutil.which("unshare") else "util-linux is not installed"
 
     async def start(self, spec: SandboxSpec) -> AgentSandbox:
-        if spec.image or spec.rootfs or spec.network == "allowlist":
+        if spec.image or spec.rootfs or spec.network == "full":
             raise SandboxPolicyError("unshare boxes have this machine's files and no network")
         folder, name = tempfile.mkdtemp(prefix="unshare-"), uuid.uuid4().hex[:12]
         spec = dataclasses.replace(spec, workdir=folder + spec.workdir)

@@ -21,6 +21,7 @@ from verifiers.sandboxes.docker import DockerBackend
 from verifiers.sandboxes.docker_engine import EngineAddress
 from verifiers.sandboxes.docker_spec import LABEL_OWNER, container
 from verifiers.sandboxes.owner import Owner, current_owner
+from verifiers.testing.allowlist import AllowListConformance
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
 from verifiers.testing.snapshots import SnapshotConformance
@@ -52,6 +53,10 @@ class TestDockerIsolation(IsolationConformance):
 
         assert "No such device" in own.stderr
         assert own.stdout.split() in (["ptmx"], ["ptmx", "?"])
+
+
+class TestDockerAllowList(AllowListConformance):
+    backend = ENGINE
 
 
 async def owned_by(owner: str) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from verifiers.errors import SandboxPolicyError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.testing.allowlist import AllowListConformance
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
 from verifiers.testing.snapshots import SnapshotConformance
@@ -31,6 +32,11 @@ class TestUnsafeLocal(SandboxConformance):
     backend = "unsafe-local"
     spec = SandboxSpec(memory_mb=512, disk_mb=256, pids=128)
 
+    async def test_an_allow_list_is_refused(self):
+        with pytest.raises(SandboxPolicyError, match="cannot restrict the network"):
+            async with start_sandbox("unsafe-local", replace(self.spec, network="allowlist", allow=("example.org",))):
+                pass
+
 
 class TestLocal(SandboxConformance):
     backend = "local"
@@ -43,11 +49,6 @@ class TestLocal(SandboxConformance):
 
         assert result.stdout == "there\n"
         assert names == RESOLVERS
-
-    async def test_an_allow_list_is_refused(self):
-        with pytest.raises(SandboxPolicyError, match="no allow list"):
-            async with start_sandbox("local", replace(self.spec, network="allowlist", allow=("example.org",))):
-                pass
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="cgroups need root; run the tests as root")
     async def test_cpus_are_bounded(self):
@@ -66,6 +67,10 @@ class TestLocalIsolation(IsolationConformance):
     backend = "local"
 
 
+class TestLocalAllowList(AllowListConformance):
+    backend = "local"
+
+
 def _example() -> ModuleType:
     path = Path(__file__).resolve().parents[2] / "examples" / "sandbox_backend.py"
     spec = spec_from_file_location("sandbox_backend_example", path)
@@ -80,6 +85,12 @@ class TestBackendOfAThirdParty(SandboxConformance):
     """The example that the documentation shows."""
 
     backend = _example().UnshareBackend()
+
+
+class TestAllowListOfAThirdParty(AllowListConformance):
+    """Its boxes have an empty network, and the rest is the library's."""
+
+    backend = TestBackendOfAThirdParty.backend
 
 
 def test_the_documentation_shows_the_example_as_it_is():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.errors import ConfigError, SandboxPolicyError
+from verifiers.errors import ConfigError
 from verifiers.sandboxes import SandboxSpec
 from verifiers.sandboxes.docker_engine import Attached, EngineAddress, engine_address
 from verifiers.sandboxes.docker_images import tree_digest
@@ -44,13 +44,13 @@ def test_a_container_gets_limits_and_no_rights():
     assert container(spec, "img", ["agent"], quota=True)["HostConfig"]["StorageOpt"] == {"size": "3m"}
 
 
-def test_a_network_is_shared_and_a_list_of_hosts_is_refused():
+def test_a_network_is_shared_and_a_box_with_a_list_of_hosts_has_none():
     full = container(SandboxSpec(network="full"), "img", ["agent"], quota=False)
 
     assert (full["HostConfig"]["NetworkMode"], full["NetworkDisabled"]) == ("bridge", False)
     assert container(SandboxSpec(), "img", ["agent"], quota=False)["NetworkDisabled"]
-    with pytest.raises(SandboxPolicyError, match="allowlist"):
-        container(SandboxSpec(network="allowlist", allow=("files.example.com",)), "img", ["agent"], quota=False)
+    listed = container(SandboxSpec(network="allowlist", allow=("files.example.com",)), "img", ["agent"], quota=False)
+    assert (listed["HostConfig"]["NetworkMode"], listed["NetworkDisabled"]) == ("none", True)
 
 
 def test_a_box_is_dead_when_its_owner_is():
