@@ -113,10 +113,14 @@ class _Answers(http.server.BaseHTTPRequestHandler):
     """/bytes/N sends N bytes, /endless never stops, /count says how many it was sent, all else who was asked for."""
 
     protocol_version = "HTTP/1.1"
-    server: Target
+
+    @property
+    def target(self) -> Target:
+        assert isinstance(self.server, Target)
+        return self.server
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.headers["Host"], self.path))
+        self.target.asked.append((self.headers["Host"], self.path))
         kind, _, count = self.path[1:].partition("/")
         if kind == "endless":
             self.stream()
@@ -148,9 +152,9 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         try:
             while True:
                 self.wfile.write(bytes(65536))
-                self.server.streamed += 65536
+                self.target.streamed += 65536
         except OSError:
-            self.server.gone.set()
+            self.target.gone.set()
         self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:

@@ -99,6 +99,8 @@ def _target(request: h11.Request) -> Target:
     if found is None:
         raise _Bad(400, "this is a proxy: it takes http:// URIs, CONNECT host:port, and SOCKS5")
     host, port = split_port(found[1].decode("ascii"))
+    if ":" in host and not host.startswith("["):
+        raise _Bad(400, "an IPv6 address in a URI is in brackets")
     path = found[2] or b"/"
     return Target(host, port or 80, path if path.startswith(b"/") else b"/" + path)
 

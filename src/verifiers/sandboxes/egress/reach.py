@@ -7,6 +7,7 @@ server that changes its mind leads nowhere.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -86,12 +87,13 @@ def _refused(allow: AllowList, host: str | Address, port: int, reason: str) -> R
 
 
 async def _connect_to_one(addresses: list[Address], port: int, called: str) -> Upstream:
-    said: OSError | None = None
+    said = "nothing"
     for address in addresses:
         try:
             async with asyncio.timeout(TRY_TIMEOUT_S):
                 return Upstream(*await asyncio.open_connection(str(address), port, limit=CHUNK))
-        except OSError as error:  # a timeout is one
-            said = error
-    reason = "no answer" if isinstance(said, TimeoutError) else said and (said.strerror or str(said))
-    raise UnreachableHost(f"{called} cannot be reached: {reason}")
+        except TimeoutError:
+            said = "no answer"
+        except OSError as error:
+            said = os.strerror(error.errno) if error.errno else str(error)
+    raise UnreachableHost(f"{called} cannot be reached: {said}")

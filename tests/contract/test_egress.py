@@ -1,0 +1,227 @@
+"""Boxes with an allow list as people use them: pip, git, TLS, a pool; and the proxy's limits."""
+
+import asyncio
+import functools
+import http.server
+import logging
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pip
+import pytest
+
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.sandboxes.egress import door, forward, reach
+from verifiers.sandboxes.egress.allow import AllowList
+from verifiers.sandboxes.egress.door import PORT
+from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
+from verifiers.sandboxes.pool import SandboxPool
+
+SMALL = SandboxSpec(memory_mb=512, disk_mb=128, pids=64, network="allowlist")
+GET = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
+
+
+def listed(*allow: str, **changes: object) -> SandboxSpec:
+    from dataclasses import replace
+
+    return replace(SMALL, allow=allow, **changes)  # pyright: ignore[reportArgumentType]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(folder: Path, context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port of a server of `folder` on this machine's loopback."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def tiny_wheel(folder: Path) -> None:
+    """A package index with one package in it."""
+    wheel = folder / "simple" / "tiny" / "tiny-1.0-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    (wheel.parent / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+    info = "tiny-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny.py", "SAYS = 'installed'\n")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+async def test_pip_installs_from_a_listed_index(tmp_path: Path):
+    tiny_wheel(tmp_path)
+    with serving(tmp_path) as port:
+        files = {"tools/pip": Path(pip.__file__).parent}
+        async with start_sandbox("local", listed(f"127.0.0.1:{port}", files=files)) as box:
+            install = f"python3 -m pip install --target lib --index-url http://127.0.0.1:{port}/simple"
+            done = await box.exec(f"{install} tiny", env={"PYTHONPATH": "tools"}, timeout_s=120)
+            says = await box.exec("python3 -c 'import tiny; print(tiny.SAYS)'", env={"PYTHONPATH": "lib"})
+            elsewhere = (
+                "python3 -m pip install --target lib2 --retries 1 --index-url https://index.example.org/simple tiny"
+            )
+            refused = await box.exec(elsewhere, env={"PYTHONPATH": "tools"}, timeout_s=120)
+
+    assert done.ok, done.stderr
+    assert says.stdout == "installed\n"
+    assert not refused.ok
+    assert "not in this sandbox's allow list: index.example.org:443" in refused.stdout + refused.stderr
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with a repository in it that any web server can serve."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_text("cloned")
+    for words in (
+        "init -q source",
+        "-C source add file",
+        "-C source commit -qm one",
+        "clone -q --bare source repo.git",
+        "-C repo.git update-server-info",
+    ):
+        subprocess.run([*git, *words.split()], check=True)
+    return tmp_path
+
+
+async def test_git_clones_from_a_listed_host(repository: Path):
+    with serving(repository) as port:
+        async with start_sandbox("local", listed(f"127.0.0.1:{port}")) as box:
+            done = await box.exec(f"git clone -q http://127.0.0.1:{port}/repo.git && cat repo/file", timeout_s=60)
+            refused = await box.exec("git clone -q https://git.example.org/other.git", timeout_s=60)
+
+    assert done.stdout == "cloned", done.stderr
+    assert "403" in refused.stderr
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for 127.0.0.1 and localhost that signs itself, and a server's side of it."""
+    assert shutil.which("openssl"), "install openssl"
+    key, signed = tmp_path / "key.pem", tmp_path / "signed.pem"
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    argv = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    subprocess.run([*argv.split(), "-addext", names, "-keyout", key, "-out", signed], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(signed, key)
+    return signed, context
+
+
+async def test_tls_goes_through_untouched(tmp_path: Path, certificate: tuple[Path, ssl.SSLContext]):
+    """The certificate that the program checks is the server's own; by address and by name."""
+    signed, context = certificate
+    (tmp_path / "said").write_text("over TLS")
+    with serving(tmp_path, context) as port:
+        spec = listed(f"127.0.0.1:{port}", f"localhost:{port}", files={"ca.pem": signed})
+        async with start_sandbox("local", spec) as box:
+            env = {"SSL_CERT_FILE": "ca.pem"}
+            by_address = await box.exec(["python3", "-c", GET, f"https://127.0.0.1:{port}/said"], env=env)
+            env["no_proxy"] = "none"
+            by_name = await box.exec(["python3", "-c", GET, f"https://localhost:{port}/said"], env=env)
+            unknown = await box.exec(["python3", "-c", GET, f"https://127.0.0.1:{port}/said"])
+
+    assert by_address.stdout == "over TLS\n", by_address.stderr
+    assert by_name.stdout == "over TLS\n", by_name.stderr
+    assert "CERTIFICATE_VERIFY_FAILED" in unknown.stderr
+
+
+async def test_boxes_from_a_pool_have_their_way_out(tmp_path: Path):
+    (tmp_path / "said").write_text("pooled")
+    with serving(tmp_path) as port:
+        async with SandboxPool("local") as pool:
+            seen = set()
+            for _ in range(3):
+                async with start_sandbox(pool, listed(f"127.0.0.1:{port}")) as box:
+                    seen.add(box.id)
+                    done = await box.exec(["python3", "-c", GET, f"http://127.0.0.1:{port}/said"])
+                    assert done.stdout == "pooled\n", done.stderr
+                while not pool.waiting:  # noqa: ASYNC110 - a pool tells nobody
+                    await asyncio.sleep(0.02)
+            async with start_sandbox(pool, listed("files.example.org")) as other:
+                refused = await other.exec(["python3", "-c", GET, f"http://127.0.0.1:{port}/said"])
+    assert len(seen) == 3
+    assert "Connection refused" in refused.stderr  # its own loopback
+
+
+CONNECTS = """
+import socket, sys
+for number in range(int(sys.argv[2])):
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    s.sendall(b"CONNECT h%d.example.org:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n" % number)
+    assert s.recv(100).startswith(b"HTTP/1.1 403")
+"""
+
+
+async def test_refusals_are_logged_once_a_host_and_not_without_end(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.WARNING, "verifiers.sandboxes"):
+        async with start_sandbox("local", listed("files.example.org")) as box:
+            for count in (3, 40):
+                assert (await box.exec(["python3", "-c", CONNECTS, str(PORT), str(count)])).ok
+    told = [record.getMessage() for record in caplog.records]
+
+    assert sum("h1.example.org:443" in line for line in told) == 1
+    assert len(told) == door.MAX_WARNINGS + 1
+    assert "further refusals" in told[-1]
+
+
+async def test_a_program_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forward, "HEAD_TIMEOUT_S", 0.2)
+    wait = f"import socket; s = socket.create_connection(('127.0.0.1', {PORT})); s.sendall(b'GET '); print(s.recv(9))"
+    async with start_sandbox("local", listed("files.example.org")) as box:
+        assert (await box.exec(["python3", "-c", wait], timeout_s=20)).stdout == "b''\n"
+
+
+async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reach, "TRY_TIMEOUT_S", 0.3)
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        place = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for one in waiting:  # its queue is full, so the next is not answered
+                one.setblocking(False)
+                one.connect_ex(place)
+            with pytest.raises(UnreachableHost, match="no answer"):
+                await reach.reach(AllowList([f"127.0.0.1:{place[1]}"]), *place)
+        finally:
+            for one in waiting:
+                one.close()
+
+
+async def test_a_name_reaches_only_those_of_its_addresses_that_may_be_reached():
+    """`localhost` and this machine's own name lead here: listing the name is not enough, listing an address is."""
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        for name in ("localhost", socket.gethostname()):
+            with pytest.raises(RefusedHost, match="which needs an entry of its own"):
+                await reach.reach(AllowList([name, "*", "0.0.0.0/0"]), name, port)
+        with pytest.raises(RefusedHost, match="needs an entry of its own"):
+            await reach.reach(AllowList(["localhost", "127.0.0.1:1"]), "localhost", port)
+        upstream = await reach.reach(AllowList(["localhost", f"127.0.0.1:{port}"]), "LOCALHOST.", port)
+        assert upstream.writer.get_extra_info("peername") == ("127.0.0.1", port)
+        upstream.writer.close()
+        with pytest.raises(UnreachableHost, match=r"cannot be looked up|did not answer"):
+            await reach.reach(AllowList(["no-such-host.invalid"]), "no-such-host.invalid", port)
+        with pytest.raises(UnreachableHost, match="refused"):
+            await reach.reach(AllowList(["127.0.0.2"]), "127.0.0.2", 1)
