@@ -145,20 +145,24 @@ async def test_tls_goes_through_untouched(tmp_path: Path, certificate: tuple[Pat
 
 
 async def test_boxes_from_a_pool_have_their_way_out(tmp_path: Path):
+    """Those that waited, too, and with variables that they are given late."""
     (tmp_path / "said").write_text("pooled")
     with serving(tmp_path) as port:
         async with SandboxPool("local") as pool:
-            seen = set()
-            for _ in range(3):
-                async with start_sandbox(pool, listed(f"127.0.0.1:{port}")) as box:
-                    seen.add(box.id)
+            waited = []
+            for number in range(4):
+                waited.append(pool.waiting)
+                async with start_sandbox(pool, listed(f"127.0.0.1:{port}", env={"NUMBER": f"{number}"})) as box:
                     done = await box.exec(["python3", "-c", GET, f"http://127.0.0.1:{port}/said"])
                     assert done.stdout == "pooled\n", done.stderr
-                while not pool.waiting:  # noqa: ASYNC110 - a pool tells nobody
-                    await asyncio.sleep(0.02)
+                    assert (await box.exec("echo $NUMBER $https_proxy")).stdout == f"{number} http://127.0.0.1:{PORT}\n"
+                    for _ in range(100):
+                        if number == 0 or pool.waiting:
+                            break
+                        await asyncio.sleep(0.02)
             async with start_sandbox(pool, listed("files.example.org")) as other:
                 refused = await other.exec(["python3", "-c", GET, f"http://127.0.0.1:{port}/said"])
-    assert len(seen) == 3
+    assert min(waited[2:]) >= 1
     assert "Connection refused" in refused.stderr  # its own loopback
 
 
