@@ -49,12 +49,23 @@ class ModalBackend:
         client: a Modal client; None: what Modal's configuration and environment variables say.
         ports: reached through Modal's own tunnels, which are public, in boxes that have a network. All other ports, and
             these in boxes without one, are reached through the agent, from this machine only.
+        add_python: the version of a Python, as "3.12", that Modal puts below /usr/local of images from a registry or a
+            Dockerfile: for those that have no `python3`, which the agent needs. Modal wants to know before it has seen
+            the image, and what an image has there itself is covered. Not for musl images, as Alpine's.
     """
 
-    def __init__(self, *, app: str = APP, client: modal.Client | None = None, ports: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        app: str = APP,
+        client: modal.Client | None = None,
+        ports: Sequence[int] = (),
+        add_python: str | None = None,
+    ) -> None:
         self.app = app
         self.client = client
         self.ports = tuple(ports)
+        self.add_python = add_python
         self._boxes: set[ModalSandbox] = set()
 
     async def probe(self) -> str | None:
@@ -95,7 +106,7 @@ class ModalBackend:
         with typed_errors(f"box of image {spec.image!r} did not start", SandboxStartError):
             app = await self._app()
             sandbox = await modal.Sandbox.create.aio(
-                *first_argv(), app=app, image=_image(modal, spec), client=self.client, **options
+                *first_argv(), app=app, image=_image(modal, spec, self.add_python), client=self.client, **options
             )
             try:
                 link = await _enter(sandbox, spec)
@@ -184,15 +195,15 @@ def _network(entry: str) -> str | None:
         return None
 
 
-def _image(modal: ModuleType, spec: SandboxSpec) -> Any:
+def _image(modal: ModuleType, spec: SandboxSpec, add_python: str | None) -> Any:
     if spec.image is None:
         return modal.Image.debian_slim()
     if spec.image.startswith("im-"):
         return modal.Image.from_id(spec.image)
     if spec.image.startswith(BUILD_PREFIX):
         folder = Path(spec.image.removeprefix(BUILD_PREFIX))
-        return modal.Image.from_dockerfile(folder / "Dockerfile", context_dir=folder)
-    return modal.Image.from_registry(spec.image)
+        return modal.Image.from_dockerfile(folder / "Dockerfile", context_dir=folder, add_python=add_python)
+    return modal.Image.from_registry(spec.image, add_python=add_python)
 
 
 async def _tags(sandbox: modal.Sandbox) -> dict[str, str] | None:

@@ -95,7 +95,9 @@ class Link:
             greeting.cancel()
             said = await self.process.stderr.read.aio() if self.receiving.done() else b""
             why = said[-2000:].decode("utf-8", "replace").strip() or "it said nothing"
-            raise SandboxStartError(f"the agent did not start (the image needs python3): {why}")
+            raise SandboxStartError(
+                f"the agent did not start: {why}. An image without python3 needs ModalBackend(add_python='3.12')"
+            )
         await greeting
 
     async def close(self) -> None:

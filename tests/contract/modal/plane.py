@@ -156,6 +156,8 @@ class World:
         self.images: dict[str, list[str]] = {}
         self.snapshots: dict[str, bytes] = {}
         """Image id -> the files of the box it was taken of."""
+        self.mounts: dict[str, str] = {}
+        """Image id -> the files of Modal's that it is built with, '' for none."""
         self.calls: list[str] = []
         self.router_url = ""
         self.refusing = False
@@ -251,10 +253,17 @@ class ControlPlane(Refusing):
         commands = list(request.image.dockerfile_commands)
         id = f"im-{len(self.world.images) + 1}"
         self.world.images[id] = commands
+        self.world.mounts[id] = request.image.context_mount_id
         broken = any("exit 9" in line for line in commands)
         status = Result.GENERIC_STATUS_FAILURE if broken else Result.GENERIC_STATUS_SUCCESS
         result = Result(status=status, exception="RUN exit 9" if broken else "")
         await stream.send_message(api_pb2.ImageGetOrCreateResponse(image_id=id, result=result))
+
+    async def MountGetOrCreate(self, stream: Stream) -> None:
+        """Modal's own files, by name: what a Python for other images is copied from."""
+        request = await self.ask(stream)
+        assert request.namespace == api_pb2.DEPLOYMENT_NAMESPACE_GLOBAL
+        await stream.send_message(api_pb2.MountGetOrCreateResponse(mount_id=f"mo-{request.deployment_name}"))
 
     async def ImageFromId(self, stream: Stream) -> None:
         request = await self.ask(stream)

@@ -182,6 +182,19 @@ async def test_images(modal_world: Any, tmp_path: Path):
         await ENGINE.start(replace(SMALL, image="im-unknown"))
 
 
+async def test_images_without_a_python_are_given_one_when_told(modal_world: Any, tmp_path: Path):
+    (tmp_path / "Dockerfile").write_text("FROM node:22\nRUN echo built\n")
+    for image in ("golang:1.25", f"build:{tmp_path}"):
+        async with start_sandbox(ENGINE, replace(SMALL, image=image)) as box:
+            assert modal_world.mounts[made(modal_world, box.id).definition.image_id] == ""
+        async with start_sandbox(ModalBackend(add_python="3.12"), replace(SMALL, image=image)) as box:
+            id = made(modal_world, box.id).definition.image_id
+            assert modal_world.mounts[id].startswith("mo-python-build-standalone.")
+            assert "COPY /python/. /usr/local" in modal_world.images[id]
+    with pytest.raises(SandboxStartError, match=r"2\.7"):
+        await ModalBackend(add_python="2.7").start(replace(SMALL, image="golang:1.25"))
+
+
 async def test_modal_s_own_errors_stay_inside(
     modal_world: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
