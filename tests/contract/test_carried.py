@@ -137,9 +137,9 @@ async def test_what_an_image_tells_loaders_reaches_commands_and_no_program_of_ou
 @needs_engine
 async def test_the_same_in_containers_their_other_users_and_their_snapshots(busybox_root: Path, tmp_path: Path):
     root = shutil.copytree(busybox_root, tmp_path / "root", symlinks=True)
-    (root / "Dockerfile").write_text('FROM scratch\nCOPY . /\nENV LD_DEBUG=help LD_PRELOAD="a $b"\nUSER alice\n')
+    (root / "Dockerfile").write_text('FROM scratch\nCOPY . /\nENV LD_DEBUG=help LD_PRELOAD="a b"\nUSER alice\n')
     spec = replace(SMALL, image=f"build:{root}", env={"LD_AUDIT": "x"})
-    wanted = {"LD_DEBUG=help", "LD_PRELOAD=a ", "LD_AUDIT=x"}
+    wanted = {"LD_DEBUG=help", "LD_PRELOAD=a b", "LD_AUDIT=x"}
     MADE.add(f"verifiers-build:{tree_digest(root)}")
     async with start_sandbox(ENGINE, spec) as box:
         await box.write("kept", "by alice")
@@ -203,7 +203,7 @@ async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_change
     assert [path for path in ran.stdout.split() if "/" in path and carried.PLACE not in path] == []
     assert "Read-only" in changed.stderr
     assert hidden.stdout == ""
-    assert set(left) <= {"bin", "dev", "etc", "proc", "root", "sys", "tmp", "workspace", ".dockerenv"}
+    assert set(left) <= {"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "workspace", ".dockerenv"}
 
 
 def test_everything_the_agent_imports_is_packed():

@@ -23,11 +23,13 @@ async def commit(engine: Engine, container: str, *, env: Mapping[str, str], temp
     """The name of a new image with a container's files; `env` is what the image has and the container went without."""
     name = f"{SNAPSHOT}:{secrets.token_hex(8)}"
     repo, tag = name.split(":")
-    config = {
-        "Labels": {**labels(), LABEL_SNAPSHOT: "temporary" if temporary else "kept"},
-        "Env": [f"{variable}={value}" for variable, value in env.items()],
-    }
+    marked = {**labels(), LABEL_SNAPSHOT: "temporary" if temporary else "kept"}
+    config = {"Labels": marked, "Env": [f"{variable}={value}" for variable, value in env.items()]}
     query = {"container": container, "repo": repo, "tag": tag}
+    version = await engine.call("GET", "/version")
+    if any("Podman" in part["Name"] for part in version.get("Components") or []):  # which reads no body here
+        changes = [f"LABEL {label}={text}" for label, text in marked.items()]
+        query["changes"] = "\n".join(changes + [f"ENV {entry}" for entry in config["Env"]])
     await engine.call("POST", "/commit", query=query, body=config, timeout_s=COMMIT_TIMEOUT_S)
     return name
 
