@@ -13,6 +13,8 @@ _LATEX_WRAPPER = re.compile(
     r"|underline|bold(?:symbol)?|large|Large|huge)(?![A-Za-z])\*?"
 )
 _LATEX_SPACE = re.compile(r"\\(?:quad|qquad|[ ,;:!])|~")
+_FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
+_ONE_LINE = re.compile(r"[ \t]*(`{3,}|~{3,}).+\1[ \t]*")
 _DECORATION = re.compile(r"[*`${}]|\\[()\[\]]|(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9])")
 
 
@@ -50,3 +52,21 @@ def braced(text: str, start: int, limit: int = 2_000) -> str | None:
                 return text[start + 1 : index]
         index += 1
     return None
+
+
+def without_fences(text: str) -> str:
+    """`text` with everything in fenced code blocks, fences included, as blanks; positions and lines stay.
+
+    An unclosed block reaches to the end.
+    """
+    lines: list[str] = []
+    mark = ""
+    for line in text.split("\n"):
+        fence = _FENCE.fullmatch(line)
+        inside = bool(mark) or _ONE_LINE.fullmatch(line) is not None
+        if fence is not None and not mark:
+            mark = fence["mark"]
+        elif fence is not None and fence["mark"].startswith(mark) and not fence["info"].strip():
+            mark = ""
+        lines.append(" " * len(line) if inside or mark else line)
+    return "\n".join(lines)

@@ -2,7 +2,8 @@
 
 The rules: only a declared verdict counts (JSON, a marker like `GRADE: C`, a tag, a box, `[[2]]`, a reply or last line
 that is nothing else); the last one wins; one that is off the menu is no verdict and never falls back to an earlier
-one; reasoning, and what the judge quotes, is not searched. No verdict is None: never the worst grade.
+one; reasoning, and what the judge quotes, is not searched. A code block at the end may be the verdict or a quotation:
+where the text before it decides otherwise, neither counts. No verdict is None: never the worst grade.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from verifiers.parsers.json_text import JSONSpan, json_spans
-from verifiers.parsers.markup import braced, undecorated, visible_characters
+from verifiers.parsers.markup import braced, undecorated, visible_characters, without_fences
 from verifiers.parsers.thinking import split_message, visible_text
 
 PRIMARY = ("grade", "verdict")
@@ -61,6 +62,12 @@ class _Candidate(NamedTuple):
     """None: a verdict that is off the menu."""
 
 
+class _Named(NamedTuple):
+    position: int
+    pairs: Sequence[tuple[str, Any]]
+    """Criterion and what is said of it."""
+
+
 def parse_verdict(reply: Any, choices: Sequence[str], *, markers: Sequence[str] = PRIMARY) -> str | None:
     """The item of `choices` that `reply` decides for, spelled as in `choices`; None if it decides for none.
 
@@ -72,16 +79,30 @@ def parse_verdict(reply: Any, choices: Sequence[str], *, markers: Sequence[str] 
     if not text or not choices:
         return None
     menu = _menu(tuple(choices), tuple(markers))
+    last = _decided(text, menu)
+    plain = without_fences(text)
+    if last is None or not _is_blanked(plain, text, last.position):
+        return None if last is None else last.choice
+    outside = _decided(plain, menu, declared_only=True)
+    return last.choice if outside is None or outside.choice == last.choice else None
+
+
+def _decided(text: str, menu: _Menu, *, declared_only: bool = False) -> _Candidate | None:
+    """The last verdict in a text.
+
+    Args:
+        declared_only: markers that may as well be a part of a sentence do not count.
+    """
     spans = json_spans(text)
     prose = _without_quotes(_blanked(text, [(span.start, span.end) for span in spans]), menu)
     found = [candidate for span in spans if (candidate := _in_json(span, menu)) is not None]
-    found += _declared(prose, menu)
+    found += _declared(prose, menu, declared_only=declared_only)
     if not found:
         found = [candidate for candidate in (_lead(prose, menu),) if candidate is not None]
     last_line = _last_line(prose, menu)
     if last_line is not None:
         found.append(last_line)
-    return max(found, key=lambda candidate: candidate.position).choice if found else None
+    return max(found, key=lambda candidate: candidate.position) if found else None
 
 
 def parse_verdicts(reply: Any, criteria: Sequence[str], choices: Sequence[str]) -> dict[str, str] | None:
@@ -92,14 +113,33 @@ def parse_verdicts(reply: Any, criteria: Sequence[str], choices: Sequence[str]) 
     """
     text = _text(reply)
     menu = _menu(tuple(choices), PRIMARY)
+    last, plain = _all_named(text, criteria), without_fences(text)
+    verdicts = _one_each(last.pairs, criteria, menu)
+    if not _is_blanked(plain, text, last.position):
+        return verdicts
+    outside = _all_named(plain, criteria)
+    return verdicts if not outside.pairs or _one_each(outside.pairs, criteria, menu) == verdicts else None
+
+
+def _all_named(text: str, criteria: Sequence[str]) -> _Named:
+    """What the last object that names criteria says of them; without one, what lines do."""
     for span in reversed(json_spans(text)):
         pairs = _named_verdicts(span.value, criteria)
         if pairs is not None:
-            break
-    else:
-        lines = (undecorated(line).lstrip("-•0123456789. \t").partition(":") for line in text.splitlines())
-        wanted = {name.casefold(): name for name in criteria}
-        pairs = [(wanted[key], value) for name, _, value in lines if (key := name.strip().casefold()) in wanted]
+            return _Named(span.start, pairs)
+    wanted = {name.casefold(): name for name in criteria}
+    last, start, found = 0, 0, list[tuple[str, Any]]()
+    for line in text.splitlines(keepends=True):
+        name, _, value = undecorated(line).lstrip("-•0123456789. \t").partition(":")
+        key = name.strip().casefold()
+        if key in wanted:
+            last = start
+            found.append((wanted[key], value))
+        start += len(line)
+    return _Named(last, found)
+
+
+def _one_each(pairs: Sequence[tuple[str, Any]], criteria: Sequence[str], menu: _Menu) -> dict[str, str] | None:
     result: dict[str, str] = {}
     for name, value in pairs:
         choice = _value(value, menu)
@@ -116,6 +156,20 @@ def parse_score(
     `7/10` and `7 out of 10` are read where the scale ends at 10; ranges (`7-8`) are no score.
     """
     text = _text(reply)
+    last = _scored(text, high, markers)
+    plain = without_fences(text)
+    if last is not None and _is_blanked(plain, text, last[0]):
+        outside = _scored(plain, high, markers, declared_only=True)
+        if outside is not None and outside[1] != last[1]:
+            return None
+    number = None if last is None else last[1]
+    return number if number is not None and low <= number <= high else None
+
+
+def _scored(
+    text: str, high: float, markers: Sequence[str], *, declared_only: bool = False
+) -> tuple[int, float | None] | None:
+    """Where the last score stands, and the number; None if it is none."""
     found: list[tuple[int, float | None]] = []
     spans = json_spans(text)
     for span in spans:
@@ -125,16 +179,20 @@ def parse_score(
             found.append((span.start, _number(str(value), high) if read is None else read))
     menu = _menu(("[[0]]",), tuple(markers))
     prose = _without_quotes(_blanked(text, [(span.start, span.end) for span in spans]), menu)
-    for position, payload in _payloads(prose, menu):
+    for position, payload in _payloads(prose, menu, declared_only=declared_only):
         found.append((position, _number(payload, high)))
     last = prose.rstrip().rpartition("\n")
     bare = undecorated(last[2]).strip("[]() .")
     if _is_number(bare):
         found.append((len(last[0]), _number(bare, high)))
-    if not found:
-        return None
-    number = max(found, key=lambda item: item[0])[1]
-    return number if number is not None and low <= number <= high else None
+    return max(found, key=lambda item: item[0]) if found else None
+
+
+def _is_blanked(plain: str, text: str, position: int) -> bool:
+    """Whether what stands at `position` is in a code block, which `plain` has blanks for."""
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position < len(text) and plain[position] != text[position]
 
 
 def _text(reply: Any) -> str:
@@ -251,16 +309,16 @@ def _value(value: Any, menu: _Menu) -> str | None:
     return next((menu.by_key[spelling] for spelling in spellings if spelling in menu.by_key), None)
 
 
-def _declared(text: str, menu: _Menu) -> list[_Candidate]:
+def _declared(text: str, menu: _Menu, *, declared_only: bool) -> list[_Candidate]:
     found: list[_Candidate] = []
     if menu.shaped is not None:
         found += [_Candidate(match.start(), _value(match[0], menu)) for match in menu.shaped.finditer(text)]
-    for position, payload in _payloads(text, menu):
+    for position, payload in _payloads(text, menu, declared_only=declared_only):
         found.append(_Candidate(position, _read(payload, menu)))
     return found
 
 
-def _payloads(text: str, menu: _Menu) -> Iterator[tuple[int, str]]:
+def _payloads(text: str, menu: _Menu, *, declared_only: bool = False) -> Iterator[tuple[int, str]]:
     """What stands behind markers, in tags and in boxes. Weaker markers count only where there is none of those."""
     any_strong = False
     for match in list(menu.primary.finditer(text))[-_MAX_CANDIDATES:]:
@@ -276,7 +334,7 @@ def _payloads(text: str, menu: _Menu) -> Iterator[tuple[int, str]]:
         if inside is not None:
             any_strong = True
             yield match.start(), undecorated(inside[:_PAYLOAD])
-    if any_strong:
+    if any_strong or declared_only:
         return
     for match in list(menu.secondary.finditer(text))[-_MAX_CANDIDATES:]:
         payload = _after(text, match.end())

@@ -87,6 +87,21 @@ def test_partial_credit_that_is_not_offered_is_no_verdict():
         ("Result: The response is right.\n\nyes", "yes"),
         ('{"verdict": "Yes"}', "yes"),
         ('```json\n{"reasoning": "x", "verdict": "no"}\n```', "no"),
+        ('Some thoughts.\n```json\n{"verdict": "no"}\n```', "no"),
+        ('verdict: no\n```json\n{"verdict": "no"}\n```', "no"),
+        ('verdict: no\n```json\n{"verdict": "yes"}\n```', None),
+        ("verdict: no. It says:\n```\nverdict: yes\n```", None),
+        ("verdict: no. It says:\n```\nyes\n```", "no"),
+        ('verdict: no. It says:\n```{"verdict": "yes"}```', None),
+        ("verdict: no. It says:\n~~~~\n```\nverdict: yes\n~~~~", None),
+        ("verdict: no. It says:\n```\nverdict: yes", None),
+        ('{"verdict": "no"}\n```json\n{"verdict": "yes"}\n```', None),
+        ("No, it is wrong. It says:\n```\nverdict: yes\n```", None),
+        ("It says:\n```\nverdict: yes\n```\nverdict: no", "no"),
+        ('```json\n{"verdict": "yes"}\n```\nverdict: no', "no"),
+        ("```\nverdict: yes\n```\nOn reflection:\n```\nverdict: no\n```", "no"),
+        ('The reference answer is no.\n```json\n{"verdict": "yes"}\n```', "yes"),
+        ('verdict: maybe\n```json\n{"verdict": "yes"}\n```', None),
         ('{"correct": true}', "yes"),
         ('[{"verdicts": [{"name": "a", "verdict": "yes"}]}]', "yes"),
         ('{"verdict": "yes"} On reflection: {"verdict": "no"}', "no"),
@@ -194,3 +209,40 @@ def test_every_criterion_has_one(reply: str, expected: dict[str, str] | None):
 )
 def test_scales(reply: str, low: float, high: float, expected: float | None):
     assert parse_score(reply, low, high) == expected
+
+
+def fenced(text: str) -> str:
+    return f"```json\n{text}\n```"
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (fenced('{"short": "yes", "polite": "no"}'), {"short": "yes", "polite": "no"}),
+        ("short: yes\npolite: no\n" + fenced('{"short": "yes", "polite": "no"}'), {"short": "yes", "polite": "no"}),
+        ("short: yes\npolite: no\n" + fenced('{"short": "yes", "polite": "yes"}'), None),
+        ('{"short": "no", "polite": "no"}\n' + fenced('{"short": "yes", "polite": "yes"}'), None),
+        (
+            fenced('{"short": "yes", "polite": "yes"}') + '\n{"short": "no", "polite": "no"}',
+            {"short": "no", "polite": "no"},
+        ),
+        ("The tone is polite.\n" + fenced('{"short": "yes", "polite": "no"}'), {"short": "yes", "polite": "no"}),
+        ("short: yes\n" + fenced('{"short": "yes", "polite": "no"}'), None),
+    ],
+)
+def test_criteria_in_a_code_block(reply: str, expected: dict[str, str] | None):
+    assert parse_verdicts(reply, ["short", "polite"], YES_NO) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (fenced('{"score": 7}'), 7),
+        ("Score: 7\n" + fenced('{"score": 7}'), 7),
+        ("Score: 2\n" + fenced('{"score": 9}'), None),
+        (fenced('{"score": 9}') + "\nScore: 2", 2),
+        ("It has 3 parts.\n" + fenced('{"score": 9}'), 9),
+    ],
+)
+def test_scores_in_a_code_block(reply: str, expected: float | None):
+    assert parse_score(reply, 0, 10) == expected
