@@ -11,8 +11,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import verifiers
-
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USER, UID = "user", 1000
 HOME = f"/home/{USER}"
@@ -83,7 +81,7 @@ def hidden_packages() -> list[Hidden]:
 
     Of a distribution's own packages (Debian's dist-packages) none is an environment; pip is what boxes need.
     """
-    folders = [str(Path(verifiers.__file__).parents[1]), *sys.path]
+    folders = [str(Path(__file__).resolve().parents[3]), *sys.path]
     with suppress(FileNotFoundError):
         folders.append(os.getcwd())
     return _hidden(tuple(folders))
