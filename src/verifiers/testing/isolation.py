@@ -155,6 +155,61 @@ class IsolationConformance:
         )
         assert "TOOK" not in (await box.exec(script)).stdout
 
+    # -- files that cross the border ---------------------------------------------------------------------------
+
+    async def test_what_is_no_file_does_not_come_out(self, box: Sandbox, tmp_path: Path) -> None:
+        """Devices, FIFOs, sockets and links out of the tree are refused at once, and nothing is left of the attempt."""
+        bind = "import socket; socket.socket(socket.AF_UNIX).bind('socket/x')"
+        made = await box.exec(
+            "mkdir fifo device socket out up round; mkfifo fifo/x; ln -s /dev/zero device/x; ln -s /etc/passwd out/x; "
+            "ln -s ../../../../../../../../../etc/passwd up/x; ln -s ../up/../.. round/x; "
+            f'python3 -c "{bind}" || mkfifo socket/x'
+        )
+        assert made.ok
+        for path in ("fifo", "fifo/x", "device", "device/x", "socket", "out", "up", "round", "/dev", "/dev/zero"):
+            with pytest.raises(SandboxError):
+                await asyncio.wait_for(box.download(path, tmp_path / "copy", max_bytes=1 << 20), 30)
+            assert os.listdir(tmp_path) == [], path
+
+    async def test_names_and_hard_links_come_out_as_plain_files(self, box: Sandbox, tmp_path: Path) -> None:
+        await box.exec(
+            "mkdir t; echo one >t/-rf; ln t/-rf t/..x; ln -s . t/self; echo two >\"$(printf 't/a\\377\\nb')\""
+        )
+        await box.download("t", tmp_path / "copy")
+        (tmp_path / "copy" / "-rf").write_text("changed")
+
+        names = sorted(name for name in os.listdir(tmp_path / "copy") if name != "self")
+        assert names[:2] == ["-rf", "..x"]
+        assert len(names) == 3
+        assert (tmp_path / "copy" / "..x").read_text() == "one\n"
+        assert os.listdir(tmp_path) == ["copy"]
+
+    async def test_what_is_no_file_does_not_go_in(self, box: Sandbox, tmp_path: Path) -> None:
+        for name in ("fifo", "socket"):
+            (tmp_path / name).mkdir()
+        os.mkfifo(tmp_path / "fifo" / "x")
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(tmp_path / "socket" / "x"))
+            for source in (tmp_path / "fifo", tmp_path / "fifo" / "x", tmp_path / "socket", Path("/dev/zero")):
+                with pytest.raises(SandboxError):
+                    await asyncio.wait_for(box.upload(source, "odd"), 30)
+
+    async def test_what_goes_in_does_not_follow_prepared_links(self, box: Sandbox, tmp_path: Path) -> None:
+        """Links of this machine arrive as links; links at the target are replaced, and what they led to stays."""
+        (tmp_path / "tree").mkdir()
+        (tmp_path / "tree" / "file").write_text("new")
+        (tmp_path / "tree" / "link").symlink_to(tmp_path / "secret")
+        (tmp_path / "secret").write_text(SECRET)
+        await box.exec("mkdir away; echo old >away/file; ln -s $PWD/away target; ln -s away/file single; mkfifo pipe")
+        for source, path in (("tree", "target"), ("tree/file", "single"), ("tree/file", "pipe")):
+            await asyncio.wait_for(box.upload(tmp_path / source, path), 30)
+        seen = await box.exec(
+            "cat away/file target/file single pipe; test -L target/link && echo link; cat target/link"
+        )
+
+        assert seen.stdout == "old\nnewnewnewlink\n"
+        assert SECRET not in seen.stdout
+
     # -- privileges -------------------------------------------------------------------------------------------
 
     async def test_privileges_cannot_be_gained(self, box: Sandbox) -> None:
