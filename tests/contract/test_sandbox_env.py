@@ -1,11 +1,13 @@
 """SandboxEnv and PythonEnv on real boxes: what the model does stays in its box, which is there for scoring hooks."""
 
+import asyncio
 import json
 
 import pytest
 
+import needs
 import verifiers as vf
-from verifiers.errors import ConfigError
+from verifiers.errors import ConfigError, SandboxLostError
 from verifiers.sandboxes import get_backend
 from verifiers.sandboxes.owner import RUN
 
@@ -189,3 +191,52 @@ async def test_outside_of_a_run_a_box_is_fresh():
         assert (await client.execute_command(made.id, "echo here")).stdout == "here\n"
     finally:
         await client.delete(made.id)
+
+
+async def test_background_jobs_are_asked_for_until_they_are_over():
+    env = make()
+    client = env.sandbox_client
+    made = await client.create(env.sandbox_request)
+    env.active_sandboxes.add(made.id)
+    job = await client.start_background_job(made.id, "sleep 0.3; echo $PWD; exit 3", working_dir="/tmp")
+    assert not (await client.get_background_job(made.id, job)).completed
+    for _ in range(100):
+        status = await client.get_background_job(made.id, job)
+        if status.completed:
+            break
+        await asyncio.sleep(0.05)
+    assert (status.exit_code, status.stdout) == (3, "/tmp\n")
+    assert (await client.run_background_job(made.id, "echo done", timeout=10)).stdout == "done\n"
+
+    lost = await client.start_background_job(made.id, "sleep 60")
+    await env.bulk_delete_sandboxes([made.id])
+    assert env.active_sandboxes == set()
+    with pytest.raises(SandboxLostError):
+        await client.get_background_job(made.id, lost)
+    with pytest.raises(SandboxLostError):
+        await client.get(made.id)
+
+
+async def test_a_python_rollout_says_how_long_its_session_took():
+    record = await run(make(SumEnv), ["done"])
+
+    assert 0 < record.metrics["python_ready_wait_time"] < 30
+
+
+@needs.DOCKER
+@pytest.mark.parametrize("kind", [vf.SandboxEnv, vf.PythonEnv])
+async def test_a_model_that_removes_the_programs_is_told_and_scored(kind):
+    class BrokenEnv(kind):
+        async def post_rollout(self, state):
+            state["note"] = "nothing"
+
+    env = make(BrokenEnv, backend=needs.docker_backend())
+    line = "rm -rf /bin/* /usr/bin/* /lib64/*"
+    code = f"import os; os.system('{line}'); os._exit(0)"
+    first, second = call("bash", command=f"{line}; true"), call("bash", command="ls")
+    if kind is vf.PythonEnv:
+        first, second = call("python", code=code), call("python", code="1")
+    record = await run(env, [first, second, "done"])
+
+    assert (record.reward, record.error) == (0.0, None)
+    assert tool_texts(record)[1].startswith("Error: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -11,6 +12,7 @@ from verifiers.decorators import cleanup
 from verifiers.envs.sandbox_env import SandboxEnv, SandboxState
 from verifiers.errors import SandboxExecError, SandboxLimitError, SandboxStartError
 from verifiers.messages import Messages
+from verifiers.rubrics.monitor import PythonMonitorRubric
 from verifiers.sandboxes import Process
 from verifiers.state import State
 
@@ -22,7 +24,10 @@ MAX_LINE = 1 << 24
 class PythonState(TypedDict):
     """`state["python_state"]`: how often the session ran and was started anew."""
 
-    calls: int
+    ready: bool
+    ready_wait_time: float
+    """Seconds until the first session was there."""
+    execution_count: int
     restarts: int
 
 
@@ -50,13 +55,15 @@ class PythonEnv(SandboxEnv):
         super().__init__(**{"sandbox_name": "python-env", **options})
         self.pip_install_packages, self.max_startup_wait_seconds = pip_install_packages, max_startup_wait_seconds
         self._sessions: dict[str, Process] = {}
+        self.add_rubric(PythonMonitorRubric(parser=self.rubric.parser))
         self.add_tool(self.python, args_to_skip=["sandbox_id", "sandbox_state", "python_state"])
         if not with_bash:
             self.remove_tool(self.bash)
 
     async def post_sandbox_setup(self, state: State) -> None:
         await super().post_sandbox_setup(state)
-        state["python_state"] = PythonState(calls=0, restarts=0)
+        began = time.perf_counter()
+        state["python_state"] = PythonState(ready=False, ready_wait_time=0.0, execution_count=0, restarts=0)
         box = self.box(state)
         if self.pip_install_packages:
             wait_s = max(self.max_startup_wait_seconds, 300)
@@ -68,6 +75,7 @@ class PythonEnv(SandboxEnv):
                 )
         await box.write("/tmp/.session.py", SESSION.read_text())
         await self._start_session(state["sandbox_id"])
+        state["python_state"].update(ready=True, ready_wait_time=time.perf_counter() - began)
 
     async def _start_session(self, sandbox_id: str) -> Process:
         box = self.sandbox_client.box(sandbox_id)
@@ -88,7 +96,7 @@ class PythonEnv(SandboxEnv):
         Args:
             code: the code to run
         """
-        python_state["calls"] += 1
+        python_state["execution_count"] += 1
         process = self._sessions.get(sandbox_id)
         try:
             if process is None or process.exit_code is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from verifiers.config import Config
 from verifiers.errors import SandboxError, SandboxLostError
 from verifiers.rollout.provision import boxes_here
-from verifiers.sandboxes import Backend, Sandbox, SandboxSpec
+from verifiers.sandboxes import Backend, ExecResult, Sandbox, SandboxSpec
 from verifiers.sandboxes.registry import stop_box
 
 WAITING = "tail -f /dev/null"
@@ -56,6 +57,22 @@ class Created(NamedTuple):
     status: str = "RUNNING"
 
 
+class BackgroundJob(NamedTuple):
+    """A command that was started and not waited for."""
+
+    sandbox_id: str
+    job_id: str
+
+
+class BackgroundJobStatus(Config):
+    """What became of one; without output until it is over."""
+
+    completed: bool
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+
+
 class CommandTimeoutError(SandboxError):
     """A command did not end within its time; it was killed."""
 
@@ -70,6 +87,7 @@ class SandboxClient:
         """
         self.backend = backend
         self.boxes: dict[str, Sandbox] = {}
+        self._jobs: dict[BackgroundJob, asyncio.Task[ExecResult]] = {}
 
     def box(self, sandbox_id: str) -> Sandbox:
         """Raises `SandboxLostError` if it was removed or never made here."""
@@ -88,6 +106,9 @@ class SandboxClient:
                 await self.delete(box.id)
                 raise
         return Created(box.id, request.name)
+
+    async def get(self, sandbox_id: str) -> Created:
+        return Created(self.box(sandbox_id).id)
 
     async def wait_for_creation(self, sandbox_id: str, **_: object) -> None:
         """At once: boxes are running when they have an id."""
@@ -112,6 +133,38 @@ class SandboxClient:
             raise CommandTimeoutError(f"the command did not end within {timeout} s: {command[:200]}")
         return CommandResponse(result.stdout, result.stderr, result.exit_code)
 
+    async def start_background_job(
+        self,
+        sandbox_id: str,
+        command: str,
+        working_dir: str | None = None,
+        env: dict[str, str] | None = None,
+        **_: object,
+    ) -> BackgroundJob:
+        """Start a shell line; it ends with its box at the latest."""
+        running = asyncio.ensure_future(self.box(sandbox_id).exec(command, cwd=working_dir, env=env))
+        running.add_done_callback(lambda one: one.cancelled() or one.exception())  # nobody need ask what became of it
+        job = BackgroundJob(sandbox_id, f"job-{id(running):x}")
+        self._jobs[job] = running
+        return job
+
+    async def get_background_job(self, sandbox_id: str, job: BackgroundJob, **_: object) -> BackgroundJobStatus:
+        """Raises as a command does if it could not be run or lost its box."""
+        if job not in self._jobs:
+            raise SandboxLostError(f"there is no background job {job!r} any more")
+        if not self._jobs[job].done():
+            return BackgroundJobStatus(completed=False)
+        result = self._jobs[job].result()
+        return BackgroundJobStatus(
+            completed=True, exit_code=result.exit_code, stdout=result.stdout, stderr=result.stderr
+        )
+
+    async def run_background_job(
+        self, sandbox_id: str, command: str, timeout: float | None = None, working_dir: str | None = None, **_: object
+    ) -> CommandResponse:
+        """The same as `execute_command`, which here runs as long as it is told."""
+        return await self.execute_command(sandbox_id, command, working_dir=working_dir, timeout=timeout)
+
     async def upload_file(self, sandbox_id: str, file_path: str, local_file_path: str | Path, **_: object) -> None:
         await self.box(sandbox_id).upload(local_file_path, file_path)
 
@@ -127,6 +180,7 @@ class SandboxClient:
     async def delete(self, sandbox_id: str) -> None:
         """Remove a box; nothing if it is gone."""
         box = self.boxes.pop(sandbox_id, None)
+        self._jobs = {job: running for job, running in self._jobs.items() if job.sandbox_id != sandbox_id}
         if box is not None:
             await stop_box(box)
 

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, cast
 from verifiers.decorators import cleanup, stop, teardown
 from verifiers.envs.sandbox_client import SandboxClient, SandboxRequest
 from verifiers.envs.stateful_tool_env import StatefulToolEnv
-from verifiers.errors import ConfigError, SandboxExecError, SandboxLimitError
+from verifiers.errors import ConfigError, Fault, FaultKind, SandboxExecError, SandboxLimitError, boundary
 from verifiers.messages import Messages
 from verifiers.rubrics.monitor import SandboxMonitorRubric
 from verifiers.sandboxes import Backend, Sandbox
@@ -184,6 +184,21 @@ class SandboxEnv(StatefulToolEnv):
         if sandbox_id is not None:
             self.active_sandboxes.discard(sandbox_id)
             await self.sandbox_client.delete(sandbox_id)
+
+    async def bulk_delete_sandboxes(self, global_ids: list[str]) -> None:
+        """Remove these boxes; what goes wrong is logged, and they then count as active still."""
+        faults: list[Fault] = []
+        with boundary("release", FaultKind.SANDBOX, faults.append):
+            await self.sandbox_client.bulk_delete(global_ids)
+            self.active_sandboxes.difference_update(global_ids)
+            self.logger.debug(f"Bulk deleted sandboxes: {global_ids}")
+        for fault in faults:
+            self.logger.error(f"Failed to bulk delete sandboxes {global_ids}: {fault.error}")
+
+    async def _wait_for_sandbox_ready(self, sandbox_state: SandboxState, sandbox_id: str) -> None:
+        """Boxes are ready when they have an id; packages that replace `setup_state` wait all the same."""
+        await self.sandbox_client.wait_for_creation(sandbox_id)
+        sandbox_state["ready"] = True
 
     @teardown
     async def teardown_sandboxes(self) -> None:

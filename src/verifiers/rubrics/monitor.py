@@ -65,6 +65,17 @@ class SandboxMonitorRubric(Rubric):
         return sum(times) / len(times) if times else 0.0
 
 
+class PythonMonitorRubric(Rubric):
+    """`python_ready_wait_time`: seconds until a rollout's Python session was there."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.add_metric(self.python_ready_wait_time)
+
+    async def python_ready_wait_time(self, state: State) -> float:
+        return float((state.get("python_state") or {}).get("ready_wait_time") or 0.0)
+
+
 def _calls(state: State) -> Counter[str]:
     completion = state.get("completion") or []
     if isinstance(completion, str):
