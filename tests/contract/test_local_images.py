@@ -227,6 +227,94 @@ def test_a_hostile_tar_stays_in_its_root(tmp_path: Path, kind: str):
     assert (tmp_path / "victim").stat().st_nlink == 1
 
 
+def test_modes_and_times_of_an_image_are_kept(tmp_path: Path):
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        for name, mode, kind in (("tmp", 0o1777, tarfile.DIRTYPE), ("su", 0o4755, tarfile.REGTYPE), ("a/b/f", 0, b"0")):
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.type, entry.mtime = mode, kind, 981173106
+            archive.addfile(entry)
+    store = ImageStore(tmp_path / "images")
+    root = store.root(store.add(tmp_path / "image.tar"))
+
+    modes = [oct((root / name).stat().st_mode & 0o7777) for name in ("tmp", "su", "a", "a/b", "a/b/f")]
+    own = "0o4755" if os.geteuid() == 0 else "0o755"  # a setuid program would be this user's own
+    assert modes == ["0o1777", own, "0o755", "0o755", "0o644"]
+    assert [(root / name).stat().st_mtime for name in ("tmp", "su", "a/b/f")] == [981173106] * 3
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("a", "dir", ""), ("a/b", "dir", ""), ("a", "link", "$OUTSIDE"), ("x", "file", "")],
+        [("a", "link", "$OUTSIDE"), ("a/.wh.b", "file", "")],
+        [("a", "link", "$OUTSIDE"), ("a/.wh..wh..opq", "file", "")],
+        [(".wh...", "file", "")],
+        [("a", "dir", ""), ("a/.wh...", "file", "")],
+        [(".", "file", "")],
+        [("h", "hard", "$OUTSIDE/b")],
+        [("a", "link", "$OUTSIDE"), ("h", "hard", "a/b/f")],
+        [("a", "link", "$OUTSIDE"), ("a/b", "dir", "")],
+        [("a", "link", "$OUTSIDE"), ("a/b/f", "file", "")],
+    ],
+)
+def test_nothing_outside_an_image_is_touched(tmp_path: Path, entries: list[tuple[str, str, str]]):
+    """Removed, given to others, or opened to others: whatever a tar says, and in whatever order."""
+    outside = tmp_path / "outside"
+    (outside / "b").mkdir(parents=True, mode=0o700)
+    (outside / "b" / "f").write_text("untouched")
+    kinds = {"dir": tarfile.DIRTYPE, "link": tarfile.SYMTYPE, "file": tarfile.REGTYPE, "hard": tarfile.LNKTYPE}
+    with tarfile.open(tmp_path / "evil.tar", "w") as archive:
+        for name, kind, target in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode, entry.uid, entry.linkname = (
+                kinds[kind],
+                0o777,
+                7,
+                target.replace("$OUTSIDE", str(outside)),
+            )
+            archive.addfile(entry)
+
+    def look() -> list[tuple[int, int, int]]:
+        found = [path.lstat() for path in (outside, outside / "b", outside / "b" / "f")]
+        return [(each.st_mode, each.st_uid, each.st_nlink) for each in found]
+
+    before = look()
+    with suppress(ConfigError):
+        ImageStore(tmp_path / "images").add(tmp_path / "evil.tar")
+    assert look() == before
+    assert (outside / "b" / "f").read_text() == "untouched"
+
+
+@pytest.mark.parametrize("where", ["index", "manifest", "config", "layer", "link"])
+def test_a_layout_shows_no_file_of_this_machine(root: Path, tmp_path: Path, where: str):
+    (tmp_path / "secret.json").write_text('{"config": {"Env": ["SECRET=of this machine"]}, "layers": []}')
+    layout = make_oci(root, tmp_path / "oci")
+    blobs = layout / "blobs" / "sha256"
+    index = json.loads((layout / "index.json").read_text())
+    manifest = json.loads((blobs / index["manifests"][0]["digest"].removeprefix("sha256:")).read_text())
+    away = "sha256:../../../secret.json"
+    if where == "index":
+        index["manifests"][0]["digest"] = away
+        (layout / "index.json").write_text(json.dumps(index))
+    elif where == "link":
+        config = blobs / manifest["config"]["digest"].removeprefix("sha256:")
+        config.unlink()
+        config.symlink_to(tmp_path / "secret.json")
+    elif where in ("config", "layer"):
+        (manifest["config"] if where == "config" else manifest["layers"][0])["digest"] = away
+        (blobs / "changed").write_text(json.dumps(manifest))
+        index["manifests"][0]["digest"] = "sha256:changed"
+        (layout / "index.json").write_text(json.dumps(index))
+    else:
+        (layout / "index.json").unlink()
+        (layout / "oci-layout").unlink()
+        (layout / "manifest.json").write_text(json.dumps([{"Layers": [], "Config": "../secret.json"}]))
+        make_tar(layout, tmp_path / "saved.tar")
+        layout = tmp_path / "saved.tar"
+    with pytest.raises(ConfigError, match="has no file"):
+        ImageStore(tmp_path / "images").add(layout)
+
+
 async def test_an_image_nobody_has_says_how_to_add_it():
     with pytest.raises(SandboxStartError, match="vf-image add"):
         async with start_sandbox("local", SandboxSpec(image="no/such:image")):
