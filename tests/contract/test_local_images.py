@@ -266,12 +266,8 @@ def test_nothing_outside_an_image_is_touched(tmp_path: Path, entries: list[tuple
     with tarfile.open(tmp_path / "evil.tar", "w") as archive:
         for name, kind, target in entries:
             entry = tarfile.TarInfo(name)
-            entry.type, entry.mode, entry.uid, entry.linkname = (
-                kinds[kind],
-                0o777,
-                7,
-                target.replace("$OUTSIDE", str(outside)),
-            )
+            entry.type, entry.mode, entry.uid = kinds[kind], 0o777, 7
+            entry.linkname = target.replace("$OUTSIDE", str(outside))
             archive.addfile(entry)
 
     def look() -> list[tuple[int, int, int]]:

@@ -71,7 +71,7 @@ class SnapshotConformance:
         made = await box.exec(
             "umask 022; mkdir -p deep/er empty; echo text >deep/er/file; ln deep/er/file deep/hard; "
             "ln -s er/file deep/link; ln -s /no/where dangling; printf '#!/bin/sh\\necho ran' >run; chmod 4751 run; "
-            "mkfifo pipe; chmod 1777 empty; touch -d '2001-02-03 04:05:06' deep/er/file; "
+            "mkfifo pipe; chmod 1777 empty; touch -d '2001-02-03 04:05:06' deep/er/file pipe; "
             "touch \"odd name\n$(printf '\\351')\" .hidden; chmod 500 deep; "
             " truncate -s 5000000 sparse; echo end >>sparse; echo outside >/tmp/outside"
         )

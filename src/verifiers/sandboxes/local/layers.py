@@ -145,6 +145,7 @@ class Layer:
             os.mkfifo(target)
             give(target, line["uid"], line["gid"])
             os.chmod(target, kept_mode(mode))
+            os.utime(target, ns=(line["time"], line["time"]))
 
     def _place_folder(self, path: str, target: str, parent: str, line: dict[str, Any]) -> None:
         there = _kind(target)
