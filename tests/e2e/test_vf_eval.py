@@ -23,6 +23,9 @@ def solve(body: dict[str, Any]) -> Answer:
     return f"It is {sum(map(int, numbers))}."
 
 
+STEPS = {"add": "add", "subtract": "subtract", "multipl": "multiply"}
+
+
 def endpoint(server: Loopback, out: Path) -> list[str]:
     return ["-m", "mock", "-b", server.url, "-o", str(out)]
 
@@ -398,6 +401,33 @@ def test_what_an_environment_logs_is_kept_without_keys(tmp_path: Path):
         assert "key ***" in text
         assert "teardown fell over" in text
         assert "abcdefgh12345678" not in text
+
+
+def test_tools_reach_an_endpoint_that_knows_none(tmp_path: Path):
+    def calculate(body: dict[str, Any]) -> Answer:
+        if "tools" in body or any("tool_calls" in message for message in body["messages"]):
+            return 400, {}, {"error": {"message": "tools are not supported here"}}
+        *_, last = body["messages"]
+        if "<tool_response>" in last["content"]:
+            return "It is " + re.findall(r"-?[0-9]+", last["content"])[-1]
+        first, number = re.findall(r"[0-9]+", last["content"])[:2]
+        name = next(name for word, name in STEPS.items() if word in last["content"])
+        return f'<tool_call>{{"name": "{name}", "arguments": {{"a": {first}, "b": {number}}}}}</tool_call>'
+
+    with serve(calculate) as server:
+        asked = ["calculator", *endpoint(server, tmp_path / "out"), "-n", "3", "-r", "1", "--json"]
+        native = vf_eval(*asked, "-a", '{"steps": 1}', cwd=tmp_path)
+        as_text = vf_eval(*asked, "-a", '{"steps": 1, "text_tool_calls": true}', cwd=tmp_path)
+    result = json.loads(as_text.stdout.splitlines()[-1])
+
+    assert native.returncode == 3
+    assert "tools are not supported here" in native.stderr
+    assert as_text.returncode == 0, as_text.stderr
+    assert (result["reward"], result["metrics"]["steps_by_tool"], result["metrics"]["total_tool_calls"]) == (
+        1.0,
+        1.0,
+        1.0,
+    )
 
 
 def test_fewer_tasks_than_asked_for_are_said(tmp_path: Path):

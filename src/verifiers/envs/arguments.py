@@ -30,7 +30,7 @@ OF_THE_ENGINE = frozenset(
         *("is_truncated", "stop_condition", "reward", "metrics", "error", "final_env_response", "tool_defs", "timing"),
         *("usage", "usage_tracker", "timed_out", "prompt_too_long", "sandbox", "sandbox_id", "sandbox_state"),
         *("python_state", "artifacts", "checks", "checked", "limit", "unusable", "verdict", "judge_response"),
-        *("judge_score", "math_verify_score", "src_id"),
+        *("judge_score", "math_verify_score", "src_id", "text_tools", "no_programs"),
     )
 )
 """What this library itself puts into the state of a rollout, in one environment or another."""

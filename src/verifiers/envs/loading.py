@@ -24,6 +24,8 @@ from verifiers.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from verifiers.envs.environment import Environment
 
+TEXT_CALLS = "text_tool_calls"
+"""An argument of every environment with tools: how the model calls them is the endpoint's matter, not the task's."""
 ENTRY_POINTS = "verifiers.environments"
 _STOCK = Path(__file__).parent / "stock"
 
@@ -60,12 +62,16 @@ def load_environment(env_id: str, **env_args: Any) -> Environment:
     make = getattr(module, "load_environment", None) if isinstance(module, ModuleType) else module
     if make is None:
         raise ConfigError(f"{env_id!r} ({getattr(module, '__file__', module)}) has no function load_environment")
-    check_arguments(env_id, make, env_args)
-    env = make(**env_args)
+    as_text = env_args.get(TEXT_CALLS)
+    taken = _taken(make, env_args)
+    check_arguments(env_id, make, taken)
+    env = make(**taken)
     if inspect.isawaitable(env):
         env = _awaited(env)
     if env is None:
         raise ConfigError(f"load_environment of {env_id!r} returned None; it must return the environment")
+    if as_text is not None:
+        _call_as_text(env_id, env, as_text)
     file = inspect.getsourcefile(make) or ""
     name = _plain_name(env_id)
     if file and kind != "stock":
@@ -75,6 +81,31 @@ def load_environment(env_id: str, **env_args: Any) -> Environment:
         env.env_id = env.env_id or name
         env.env_args = env.env_args or dict(env_args)
     return env
+
+
+def _taken(make: Callable[..., Any], args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without those that the library sees to where `make` knows nothing of them."""
+    if TEXT_CALLS in inspect.signature(make).parameters:
+        return dict(args)
+    return {name: value for name, value in args.items() if name != TEXT_CALLS}
+
+
+def _call_as_text(env_id: str, env: Any, wanted: Any) -> None:
+    """
+    Raises:
+        ConfigError: `wanted` is neither true nor false, or there are no tools that could be called as text.
+    """
+    if not isinstance(wanted, bool):
+        raise ConfigError(f"{TEXT_CALLS} is true or false; got {wanted!r}")
+    able: list[Any] = []
+    members: list[Any] = [env]
+    for member in members:
+        members += getattr(member, "envs", ())
+        able += [member] if hasattr(member, f"set_{TEXT_CALLS}") else []
+    if not able:
+        raise ConfigError(f"environment {env_id!r} has no tools, so {TEXT_CALLS} means nothing to it")
+    for one in able:
+        getattr(one, f"set_{TEXT_CALLS}")(wanted)
 
 
 def check_arguments(env_id: str, make: Callable[..., Any], args: Mapping[str, Any]) -> None:

@@ -176,9 +176,18 @@ class MultiTurnEnv(Environment):
                 live.recorder.event("fault", kind=str(fault.kind), where=fault.where, message=fault.message)
 
     async def take_turn(self, session: Session, messages: Prompt) -> None:
-        with timed(session.state, "model"):
-            response = await ask_model(self, session.state, messages)
-        await self.add_model_response(session.state, messages, response)
+        state = session.state
+        with timed(state, "model"):
+            response = await ask_model(self, state, self._sent(state, messages))
+        await self.add_model_response(state, messages, self._received(state, response))
+
+    def _sent(self, state: State, messages: Prompt) -> Prompt:
+        """The conversation as the endpoint is sent it."""
+        return messages
+
+    def _received(self, state: State, response: Response) -> Response:
+        """A reply as the environment sees it."""
+        return response
 
     async def prepare(self, session: Session) -> None:
         timer = asyncio.timeout(self.timeout_seconds)

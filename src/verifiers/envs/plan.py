@@ -35,6 +35,7 @@ def plan_of(env: Environment, work: Work, *, split: str = "eval", shuffle: bool 
         "limits": {name: getattr(work.limits, name) for name in work.limits.__slots__},
         "seed": work.seed,
         **({"keep_tokens": True} if work.keep_tokens else {}),
+        **({"text_tool_calls": True} if getattr(env, "text_tool_calls", False) else {}),
     }
 
 

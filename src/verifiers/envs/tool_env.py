@@ -9,13 +9,25 @@ from typing import Any, cast
 
 from verifiers.decorators import stop
 from verifiers.envs.multiturn_env import MultiTurnEnv
-from verifiers.errors import Fault, FaultKind, InfraError, ToolCallError, ToolError, ToolParseError, boundary, nearest
-from verifiers.messages import Message, Messages, Tool, ToolMessage, as_tool_call
+from verifiers.errors import (
+    ConfigError,
+    Fault,
+    FaultKind,
+    InfraError,
+    ToolCallError,
+    ToolError,
+    ToolParseError,
+    boundary,
+    nearest,
+)
+from verifiers.messages import Message, Messages, Response, Tool, ToolMessage, as_tool_call
 from verifiers.rubrics.main_thread import run_sync_function
 from verifiers.rubrics.monitor import ToolMonitorRubric
+from verifiers.session import Harness, Prompt, Session
 from verifiers.state import State
 from verifiers.tools.arguments import parse_arguments
 from verifiers.tools.schema import convert_func_to_tool_def, tool_name
+from verifiers.tools.text_tools import TextTools
 
 
 def _plain_error(error: Exception) -> str:
@@ -33,14 +45,22 @@ class ToolEnv(MultiTurnEnv):
         max_turns: int = 10,
         error_formatter: Callable[[Exception], str] = _plain_error,
         stop_errors: Sequence[type[Exception]] | None = None,
+        text_tool_calls: bool = False,
         **options: Any,
     ) -> None:
         """
         Args:
             error_formatter: what the model reads when a tool raised, or its arguments cannot be read.
             stop_errors: errors of tools that end the rollout unscored, next to infrastructure errors, which always do.
+            text_tool_calls: offer the tools in the system message and read calls out of the reply's text, for
+                endpoints that know no tool calls. The trace holds the text that was sent and written.
+
+        Raises:
+            ConfigError: `text_tool_calls` without messages.
         """
         super().__init__(max_turns=max_turns, **options)
+        self.text_tool_calls = False
+        self.set_text_tool_calls(text_tool_calls)
         self.error_formatter = error_formatter
         self.stop_errors: list[type[Exception]] = list(stop_errors or [])
         self.tools: list[Callable[..., Any]] = []
@@ -49,6 +69,37 @@ class ToolEnv(MultiTurnEnv):
         self.add_rubric(self.tool_monitor_rubric)
         for tool in tools or []:
             self.add_tool(tool)
+
+    def set_text_tool_calls(self, text_tool_calls: bool) -> None:
+        """Whether tools are offered and called as text.
+
+        Raises:
+            ConfigError: this environment has no messages to do that in.
+        """
+        if text_tool_calls and self.message_type == "completion":
+            raise ConfigError("text_tool_calls needs messages: with message_type 'completion' there are none")
+        self.text_tool_calls = text_tool_calls
+
+    def refuse(self, harness: Harness) -> str | None:
+        if self.text_tool_calls and getattr(harness, "needs_sandbox", False):
+            return "text_tool_calls is read by the chat loop only; use 'chat', or leave it out"
+        return super().refuse(harness)
+
+    async def prepare(self, session: Session) -> None:
+        await super().prepare(session)
+        if self.text_tool_calls:
+            session.state["text_tools"] = TextTools(session.tools or [])
+            session.state["tool_defs"], session.tools = [], None  # the endpoint is offered none
+
+    def _sent(self, state: State, messages: Prompt) -> Prompt:
+        text_tools = state.get("text_tools")
+        return messages if text_tools is None or isinstance(messages, str) else text_tools.sent(messages)
+
+    def _received(self, state: State, response: Response) -> Response:
+        text_tools = state.get("text_tools")
+        if text_tools is not None:
+            response.message = text_tools.received(response.message, len(state["trajectory"]))
+        return response
 
     def add_tool(self, tool: Callable[..., Any]) -> None:
         """Offer one more tool."""
@@ -99,6 +150,10 @@ class ToolEnv(MultiTurnEnv):
         answer: Any = None
         started = time.perf_counter()
         with boundary(f"tool:{name}", FaultKind.TOOL, faults.append):
+            text_tools = state.get("text_tools")
+            complaint = None if text_tools is None else text_tools.complaint(call_id)
+            if complaint is not None:
+                raise ToolParseError(complaint)
             args = self._parsed(name, arguments)
             args = await self.prepare_tool_args(name, args, messages, state, keywords)
             answer = await self.call_tool(name, args, call_id)

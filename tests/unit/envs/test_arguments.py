@@ -205,4 +205,4 @@ def test_what_the_library_puts_into_a_state_is_known():
         written |= set(re.findall(r"\bstate\[\"(\w+)\"\](?:, [\w.\[\]\"]+)* = ", file.read_text()))
     written -= {"prompt", "completion", "answer", "task", "info"}
 
-    assert written <= OF_THE_ENGINE, written - OF_THE_ENGINE
+    assert written <= OF_THE_ENGINE, f"add to envs.arguments.OF_THE_ENGINE: {written - OF_THE_ENGINE}"
