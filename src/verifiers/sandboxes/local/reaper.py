@@ -34,8 +34,8 @@ def _infos(groups: list[tuple[Path, Owner, str]]) -> list[BoxInfo]:
     boxes = {}
     for path, owner, run in groups:
         for box in _folders(path):
-            if box.name.startswith("seat-"):
-                continue  # no box yet
+            if box.name == "keeper" or box.name.startswith("seat-"):
+                continue  # no box, or none yet
             boxes[box.name] = BoxInfo(box.name, "local", "running" if owner.alive else "dead", run, owner.alive)
     return list(boxes.values())
 

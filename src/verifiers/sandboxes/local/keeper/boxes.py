@@ -4,6 +4,8 @@ import contextlib
 import fcntl
 import os
 import resource
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from verifiers.sandboxes.local.keeper.cgroups import Cgroups
@@ -25,11 +27,11 @@ NOBODYS_ID = 1
 """One of the keeper's ids that boxes of one user do not have."""
 
 
-def fork_shifted() -> int:
-    """As `os.fork`, but the child has a user namespace with all of the keeper's ids, and so several users."""
+def shifted(fork: Callable[[], int]) -> int:
+    """As `fork`, but the child has a user namespace with all of the keeper's ids, and so several users."""
     ready, tell_ready = os.pipe()
     go, tell_go = os.pipe()
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             unshare(CLONE_NEWUSER)
@@ -73,7 +75,8 @@ class Boxes:
             pid = self.seats.take(request, fds)
             if pid is None:
                 self.cgroups.make(box, request["limits"])
-                pid = fork_shifted() if request["shifted"] else os.fork()
+                fork = partial(self.cgroups.fork, box, request["limits"])
+                pid = shifted(fork) if request["shifted"] else fork()
                 if pid == 0:
                     self.become(request, fds)
         except OSError:

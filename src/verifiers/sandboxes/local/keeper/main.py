@@ -163,6 +163,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     with os.fdopen(int(sys.argv[2])) as file:
         setup = json.load(file)
+    os.dup2(int(sys.argv[3]), 2)
     cgroups = Cgroups(setup["name"]) if own_cgroups() else UnifiedCgroups(setup["name"])
     is_root = os.geteuid() == 0
     try:

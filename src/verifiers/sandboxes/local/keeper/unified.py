@@ -1,7 +1,9 @@
 """Memory, process and CPU limits of boxes by cgroups of version 2, where this user may make them.
 
-Below the hierarchy's root: `<name>/keeper` for the keeper, `<name>/<box>` for each box. A process may only move between
-cgroups whose common ancestor it may write to, so the keeper is moved into the first by whoever has the right.
+Below the folder that lets us: `<name>/keeper` for a keeper that gave up root, `<name>/<box>` for each box. A process
+may only move between cgroups whose common ancestor it may write to, so that keeper is put there by whoever may.
+
+Entering a cgroup waits for the kernel, often longer than all else that starting a box takes; a box is born in its own.
 """
 
 import contextlib
@@ -9,28 +11,54 @@ import os
 import time
 
 from verifiers.sandboxes.local.keeper.cgroups import LIMITS
-
-UNIFIED = "/sys/fs/cgroup"
+from verifiers.sandboxes.local.keeper.delegated import make_room, own_folders, processes_in, reachable
+from verifiers.sandboxes.local.keeper.kernel import fork_into
 
 
 class UnifiedCgroups:
     """As `Cgroups`, in one hierarchy."""
 
-    def __init__(self, name: str, root: str = UNIFIED) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.folders: dict[str, int] = {}
         """Controller -> the folder of all boxes, the same for each controller that is enabled in it."""
-        with contextlib.suppress(OSError):
-            self.parent = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-            os.mkdir(name, dir_fd=self.parent)
-            self.folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.parent)
-            os.mkdir("keeper", dir_fd=self.folder)
-            for controller in set(self._read("cgroup.controllers").split()) & set(LIMITS):
-                with contextlib.suppress(OSError):
-                    self._write("cgroup.subtree_control", f"+{controller}")
-                    self.folders[controller] = self.folder
-            if not self.folders:
-                self.remove_all()
+        self.parent = self.folder = -1
+        self.born_inside = True
+        folders = own_folders()
+        if not folders:
+            return
+        available = _controllers(f"{folders[-1]}/cgroup.controllers")
+        self.needed = available & {"memory"} or available
+        if not self.needed:
+            return
+        near = reachable(folders)
+        alone = _is_alone(near[0])
+        for folder, crowded in [(near[0], True)] * alone + [(path, False) for path in near] + [(near[0], True)]:
+            if self._settle(folder, folders, crowded):
+                return
+
+    def _settle(self, place: str, folders: list[str], crowded: bool) -> bool:
+        """Make the folder of all boxes in `place`; whether it has the controllers."""
+        if not os.access(f"{place}/cgroup.procs", os.W_OK):
+            return False
+        try:
+            self.parent = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+            os.mkdir(self.name, dir_fd=self.parent)
+            self.folder = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.parent)
+            if crowded:
+                make_room(place)
+            for path in reversed(folders[folders.index(place) :]):
+                _enable(path)
+            offered = _controllers(f"{place}/{self.name}/cgroup.controllers")
+            if self.needed <= offered:
+                _enable(f"{place}/{self.name}")
+                os.mkdir("keeper", dir_fd=self.folder)
+                self.folders = dict.fromkeys(offered, self.folder)
+                return True
+        except OSError:
+            pass  # not here
+        self.remove_all()
+        return False
 
     def give_to(self, uid: int) -> None:
         for name in (".", "cgroup.procs", "cgroup.subtree_control", "keeper", "keeper/cgroup.procs"):
@@ -43,7 +71,7 @@ class UnifiedCgroups:
             self._write("keeper/cgroup.procs", str(pid))
 
     def make(self, box: str, limits: dict[str, float]) -> None:
-        wanted = [controller for controller in self.folders if limits[LIMITS[controller]]]
+        wanted = self._wanted(limits)
         if wanted:
             os.mkdir(box, dir_fd=self.folder)
         for controller in wanted:
@@ -56,8 +84,21 @@ class UnifiedCgroups:
             else:
                 self._write(f"{box}/cpu.max", f"{int(limits['cpus'] * 100_000)} 100000")
 
+    def _wanted(self, limits: dict[str, float]) -> list[str]:
+        return [controller for controller in self.folders if limits[LIMITS[controller]]]
+
+    def fork(self, box: str, limits: dict[str, float]) -> int:
+        """As `os.fork`, but the child is in the cgroup made for `box`, or has yet to `enter` it."""
+        if not self.born_inside or not self._wanted(limits):
+            return os.fork()
+        folder = os.open(box, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.folder)
+        try:
+            return fork_into(folder)
+        finally:
+            os.close(folder)
+
     def enter(self, box: str, limits: dict[str, float]) -> None:
-        if any(limits[LIMITS[controller]] for controller in self.folders):
+        if self._wanted(limits) and not self.born_inside:
             self._write(f"{box}/cgroup.procs", "0")
 
     def freeze(self, box: str) -> None:
@@ -87,13 +128,16 @@ class UnifiedCgroups:
                 os.rmdir(box, dir_fd=self.folder)
 
     def remove_all(self) -> None:
-        if not hasattr(self, "folder"):
-            return
-        for box in os.listdir(self.folder):
-            with contextlib.suppress(OSError):  # not a cgroup but one of its files
-                os.rmdir(box, dir_fd=self.folder)
-        with contextlib.suppress(OSError):
-            os.rmdir(self.name, dir_fd=self.parent)
+        if self.folder >= 0:
+            for box in os.listdir(self.folder):
+                with contextlib.suppress(OSError):  # not a cgroup but one of its files
+                    os.rmdir(box, dir_fd=self.folder)
+            os.close(self.folder)
+        if self.parent >= 0:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.name, dir_fd=self.parent)
+            os.close(self.parent)
+        self.parent = self.folder = -1
 
     def _write(self, path: str, value: str) -> None:
         fd = os.open(path, os.O_WRONLY, dir_fd=self.folder)
@@ -110,17 +154,44 @@ class UnifiedCgroups:
             os.close(fd)
 
 
+def _controllers(file: str) -> set[str]:
+    with open(file) as text:
+        return set(text.read().split()) & set(LIMITS)
+
+
+def _enable(folder: str) -> None:
+    """Hand the controllers on from `folder` to its children, as far as it has them and this user may."""
+    for controller in LIMITS:
+        with contextlib.suppress(OSError), open(f"{folder}/cgroup.subtree_control", "w") as file:
+            file.write(f"+{controller}")
+
+
+def _is_alone(folder: str) -> bool:
+    """Whether this process is all there is in its cgroup, as in a scope made for it."""
+    try:
+        return processes_in(folder) == [os.getpid()]
+    except OSError:
+        return False
+
+
 def works(cgroups: UnifiedCgroups) -> bool:
-    """Whether a child can be put into a box's cgroup; what may be written where differs between set-ups."""
+    """Whether a child can be had in a box's cgroup; what may be done where differs between set-ups."""
     if not cgroups.folders:
         return False
+    if _trial(cgroups):
+        return True
+    cgroups.born_inside = False  # before Linux 5.7, or a filter of system calls
+    return _trial(cgroups)
+
+
+def _trial(cgroups: UnifiedCgroups) -> bool:
     limits = {"memory_mb": 64.0, "pids": 16.0, "cpus": 1.0}
     try:
         cgroups.make("trial", limits)
+        pid = cgroups.fork("trial", limits)
     except OSError:
         cgroups.remove("trial")
         return False
-    pid = os.fork()
     if pid == 0:
         try:
             cgroups.enter("trial", limits)
