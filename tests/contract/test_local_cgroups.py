@@ -1,0 +1,135 @@
+"""Limits of local boxes as the kernel has them, and what cgroups of version 2 take to be used."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from verifiers.errors import SandboxLimitError
+from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes.local import LocalBackend
+from verifiers.sandboxes.local.keeper import delegated, kernel
+
+FILES = {
+    "memory": ("memory.max", "memory.limit_in_bytes"),
+    "cpu": ("cpu.max", "cpu.cfs_quota_us"),
+    "pids": ("pids.max",),
+}
+
+
+def folders_of(box: str) -> list[Path]:
+    return [Path(at, name) for at, names, _ in os.walk("/sys/fs/cgroup") for name in names if name == box]
+
+
+@pytest.fixture
+def limited() -> LocalBackend:
+    return get_backend("local")  # pyright: ignore[reportReturnType]
+
+
+async def cgroups_of(backend: LocalBackend) -> list[str]:
+    return (await backend.keeper()).cgroups
+
+
+async def test_the_kernel_has_the_limits(limited: LocalBackend):
+    if not {"memory", "cpu"} <= set(await cgroups_of(limited)):
+        pytest.skip("this user may make no cgroups: run the tests as root, or log in where systemd delegates them")
+    spec = SandboxSpec(memory_mb=96, cpus=0.5, pids=48, disk_mb=16, user="root")
+    async with start_sandbox("local", spec) as box:
+        found = {
+            name: (folder / name).read_text().split()[0]
+            for folder in folders_of(box.id)
+            for names in FILES.values()
+            for name in names
+            if (folder / name).exists()
+        }
+        inside = (await box.exec("cat /proc/self/cgroup; ls /sys/fs/cgroup")).stdout
+
+    assert str(96 << 20) in (found.get("memory.max"), found.get("memory.limit_in_bytes"))
+    assert "50000" in (found.get("cpu.max"), found.get("cpu.cfs_quota_us"))
+    assert found["pids.max"] == "48" or os.geteuid() != 0
+    assert box.id not in inside
+    assert not folders_of(box.id)
+
+
+async def test_a_disk_that_fills_the_memory_ends_the_box(limited: LocalBackend):
+    if "memory" not in await cgroups_of(limited):
+        pytest.skip("this user may make no cgroups: run the tests as root, or log in where systemd delegates them")
+    async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=200)) as box:
+        with pytest.raises(SandboxLimitError, match="out of its memory"):
+            for _ in range(20):
+                await box.exec("head -c 150000000 /dev/zero >/tmp/full; echo more >>/tmp/more", timeout_s=60)
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A fresh cgroup of version 2, with or without controllers."""
+    own = delegated.own_folders()
+    if not own or os.geteuid() != 0:
+        pytest.skip("needs root and a mounted cgroup2; this machine has none")
+    folder = Path(own[-1], f"verifiers-test-{os.getpid()}")
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        for below in (folder / delegated.LEAF, folder):
+            with contextlib.suppress(FileNotFoundError):
+                below.rmdir()
+
+
+def test_a_child_is_born_in_a_cgroup(cgroup: Path):
+    fd = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
+    read, write = os.pipe()
+    pid = kernel.fork_into(fd)
+    if pid == 0:
+        try:
+            os.write(write, next(line for line in Path("/proc/self/cgroup").read_bytes().split() if b"0::" in line))
+        finally:
+            os._exit(0)
+    os.close(fd)
+
+    assert os.waitpid(pid, 0) == (pid, 0)
+    assert os.read(read, 4096).decode().endswith(f"/{cgroup.name}")
+    os.close(read)
+    os.close(write)
+
+
+def test_what_is_no_cgroup_is_an_error_and_no_child(tmp_path: Path):
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    with pytest.raises(OSError, match="clone3"):
+        kernel.fork_into(fd)
+    os.close(fd)
+
+
+def test_processes_make_room_for_cgroups_below_theirs(cgroup: Path):
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        (cgroup / "cgroup.procs").write_text(str(sleeper.pid))
+        delegated.make_room(str(cgroup))
+
+        assert delegated.processes_in(str(cgroup)) == []
+        assert delegated.processes_in(f"{cgroup}/{delegated.LEAF}") == [sleeper.pid]
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+def test_the_whole_machines_processes_are_never_moved(cgroup: Path):
+    if not cgroup.parent.joinpath("cgroup.type").exists():
+        with pytest.raises(PermissionError, match="whole machine"):
+            delegated.make_room(str(cgroup.parent))
+    else:  # the root of a container's own view
+        assert delegated.own_folders()[-1] == str(cgroup.parent)
+
+
+def test_boxes_never_leave_a_memory_limit(tmp_path: Path):
+    folders = [str(tmp_path / name) for name in ("job/step", "job", ".")]
+    for folder, limit in zip(folders, ("max", "1000000", None), strict=True):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if limit is not None:
+            Path(folder, "memory.max").write_text(f"{limit}\n")
+
+    assert delegated.reachable(folders) == folders[:2]
+    assert delegated.reachable(folders[2:]) == folders[2:]
