@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from verifiers.errors import SandboxLimitError
-from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes import Sandbox, SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.keeper import delegated, kernel
 
@@ -22,6 +22,11 @@ FILES = {
 
 def folders_of(box: str) -> list[Path]:
     return [Path(at, name) for at, names, _ in os.walk("/sys/fs/cgroup") for name in names if name == box]
+
+
+async def fill(box: Sandbox) -> None:
+    for _ in range(20):
+        await box.exec("head -c 150000000 /dev/zero >/tmp/full; echo more >>/tmp/more", timeout_s=60)
 
 
 @pytest.fixture
@@ -59,8 +64,7 @@ async def test_a_disk_that_fills_the_memory_ends_the_box(limited: LocalBackend):
         pytest.skip("this user may make no cgroups: run the tests as root, or log in where systemd delegates them")
     async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=200)) as box:
         with pytest.raises(SandboxLimitError, match="out of its memory"):
-            for _ in range(20):
-                await box.exec("head -c 150000000 /dev/zero >/tmp/full; echo more >>/tmp/more", timeout_s=60)
+            await fill(box)
 
 
 @pytest.fixture

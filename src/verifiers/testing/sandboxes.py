@@ -427,7 +427,7 @@ class SandboxConformance:
         left = await box.exec("trap '' TERM; (setsid sleep 1117 >/dev/null 2>&1 &); sleep 1117 >/dev/null 2>&1 &")
         assert left.ok
         waiting = asyncio.ensure_future(box.exec("echo kept > kept; sleep 1117"))
-        await asyncio.sleep(0.3)
+        assert (await box.exec("until [ -s kept ]; do sleep 0.05; done", timeout_s=20)).ok
         await box.end_processes()
 
         assert (await asyncio.wait_for(waiting, 10)).exit_code == 137
