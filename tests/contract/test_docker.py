@@ -15,12 +15,19 @@ from pathlib import Path
 import pytest
 
 import verifiers as vf
-from verifiers.errors import Cause, SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
+from verifiers.errors import (
+    Cause,
+    SandboxError,
+    SandboxLimitError,
+    SandboxLostError,
+    SandboxPolicyError,
+    SandboxStartError,
+)
 from verifiers.sandboxes import Sandbox, SandboxSpec, start_sandbox
 from verifiers.sandboxes.docker import DockerBackend
 from verifiers.sandboxes.docker_engine import EngineAddress
-from verifiers.sandboxes.docker_spec import LABEL_OWNER, container
-from verifiers.sandboxes.owner import Owner, current_owner
+from verifiers.sandboxes.docker_spec import LABEL, LABEL_OWNER, LABEL_SNAPSHOT, container
+from verifiers.sandboxes.owner import RUN, Owner, current_owner
 from verifiers.testing.allowlist import AllowListConformance
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
@@ -258,6 +265,48 @@ async def test_a_rootfs_and_a_snapshot_become_images(tmp_path: Path):
         assert await box.read("state") == b"kept"
     for tag in [name, *await made_images("verifiers-rootfs")]:
         await ENGINE.engine.call("DELETE", f"/images/{tag}")
+
+
+async def snapshots() -> set[str]:
+    """Those of this process."""
+    query = {"filters": {"reference": ["verifiers-snapshot"], "label": [f"{LABEL}run={RUN}"]}}
+    found = await ENGINE.engine.call("GET", "/images/json", query=query)
+    return {tag for each in found for tag in each["RepoTags"] or []}
+
+
+async def test_what_a_dead_process_meant_for_itself_is_removed():
+    """Its temporary snapshot, but not the one it took to keep, nor a living process's."""
+    body = {"Labels": {LABEL_OWNER: "1.1.another-boot", LABEL_SNAPSHOT: "temporary"}}
+    tag = f"{os.getpid()}-left"
+    async with start_sandbox(ENGINE, SMALL) as box:
+        mine = await box.snapshot(temporary=True)
+        query = {"container": box.id, "repo": "verifiers-snapshot"}
+        await ENGINE.engine.call("POST", "/commit", query={**query, "tag": tag}, body=body)
+        body["Labels"][LABEL_SNAPSHOT] = "kept"
+        await ENGINE.engine.call("POST", "/commit", query={**query, "tag": f"{tag}-kept"}, body=body)
+    assert {mine, f"verifiers-snapshot:{tag}", f"verifiers-snapshot:{tag}-kept"} <= await snapshots()
+    await ENGINE.prune()
+    left = await snapshots()
+    for name in (mine, f"verifiers-snapshot:{tag}-kept"):
+        await ENGINE.remove_snapshot(name)
+
+    assert {mine, f"verifiers-snapshot:{tag}-kept"} <= left
+    assert f"verifiers-snapshot:{tag}" not in left
+
+
+async def test_a_snapshot_in_use_is_not_removed_and_a_cancelled_one_is_not_left():
+    before = await snapshots()
+    async with start_sandbox(ENGINE, SMALL) as box:
+        name = await box.snapshot()
+        async with start_sandbox(ENGINE, replace(SMALL, image=name)):
+            with pytest.raises(SandboxPolicyError, match="cannot be removed"):
+                await ENGINE.remove_snapshot(name)
+        await ENGINE.remove_snapshot(name)
+        taking = asyncio.ensure_future(box.snapshot())
+        await asyncio.sleep(0.02)
+        taking.cancel()
+        await asyncio.wait([taking])
+    assert await snapshots() - before == set()
 
 
 async def made_images(repo: str) -> list[str]:

@@ -14,6 +14,7 @@ from verifiers.errors import ConfigError, SandboxLimitError, SandboxPolicyError,
 from verifiers.sandboxes import SandboxSpec, fork_sandbox, start_sandbox
 from verifiers.sandboxes.local import LocalBackend, layers
 from verifiers.sandboxes.local.images import ImageStore
+from verifiers.sandboxes.local.keeper.unified import UnifiedCgroups
 
 SMALL = SandboxSpec(memory_mb=128, disk_mb=16, pids=32)
 
@@ -188,6 +189,35 @@ async def test_other_boxes_do_not_wait_for_a_copy(engine: LocalBackend):
         sent = await asyncio.to_thread(_all_of, ours)
     assert sent.count(b"x") >= 8_000_000
     assert sent.endswith(b'{"over": true}\n')
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a cgroup hierarchy; run the tests as root")
+def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
+    """What the keeper's child does before it copies; boxes of version 1 are copied as they go."""
+    subprocess.run(["mount", "-t", "cgroup2", "none", tmp_path], check=True)
+    cgroups = UnifiedCgroups.__new__(UnifiedCgroups)  # its controllers may all be version 1's, and are not needed
+    cgroups.name, cgroups.folders = f"vf-test-{os.getpid()}", {}
+    (tmp_path / cgroups.name / "box").mkdir(parents=True)
+    cgroups.parent = os.open(tmp_path, os.O_RDONLY)
+    cgroups.folder = os.open(tmp_path / cgroups.name, os.O_RDONLY)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        events = tmp_path / cgroups.name / "box" / "cgroup.events"
+        (events.parent / "cgroup.procs").write_text(str(sleeper.pid))
+        cgroups.freeze("box")
+        assert "frozen 1" in events.read_text()
+        cgroups.thaw("box")
+        assert "frozen 0" in events.read_text()
+        cgroups.freeze("ended")
+        cgroups.thaw("ended")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        os.rmdir(events.parent)
+        cgroups.remove_all()
+        os.close(cgroups.folder)
+        os.close(cgroups.parent)
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 async def test_where_layers_cannot_be_kept_a_snapshot_is_a_whole_image(

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "verifiers"
 SCRIPT = """
 import asyncio, os
 from verifiers.errors import SandboxPolicyError
-from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes import SandboxSpec, fork_sandbox, get_backend, start_sandbox
 
 async def refused(**fields):
     try:
@@ -36,6 +36,15 @@ async def main():
         assert (await box.exec("unshare -Ur true")).exit_code != 0
     async with start_sandbox("local", SandboxSpec(user="root", disk_mb=8)) as box:
         assert (await box.exec("id -u")).stdout == "0\\n"
+    async with start_sandbox("local", SandboxSpec(disk_mb=8)) as box:
+        await box.exec("mkdir d gone; echo text >d/f; chmod 400 d/f; chmod 500 d; touch gone/x none; chmod 0 none")
+        async with fork_sandbox(box) as copy:
+            await copy.exec("rm -r gone; mkdir gone; rm -f none")
+            async with fork_sandbox(copy) as last:
+                seen = "ls -R; cat d/f; stat -c '%a %U' d d/f"
+                assert (await last.exec(seen)).stdout == (await copy.exec(seen)).stdout
+                assert (await last.exec("ls gone; ls none; touch d/g; stat -c %a d")).stdout == "500\\n"
+                assert (await last.exec("ls d")).stdout == "f\\n"
     assert await refused(user="nobody")
     assert await refused(cpus=1.0)
     print("as expected")

@@ -43,15 +43,15 @@ async def find_image(spec: SandboxSpec) -> Image:
     if spec.rootfs is not None:
         return await asyncio.to_thread(store.add, Path(spec.rootfs))
     name = spec.image or ""
-    from verifiers.sandboxes.local import export  # its HTTP client is of no use to other boxes
-
-    if name.startswith(BUILD_PREFIX):
-        return await export.build(store, Path(name.removeprefix(BUILD_PREFIX)))
     known = await asyncio.to_thread(store.find, name)
     if known is not None and (known.name != name or not known.engine_id):
         return known
     if name.startswith(f"{SNAPSHOT}:"):
         raise SandboxStartError(f"there is no snapshot {name!r}; vf-image ls lists those there are")
+    from verifiers.sandboxes.local import export  # its HTTP client is of no use to other boxes
+
+    if name.startswith(BUILD_PREFIX):
+        return await export.build(store, Path(name.removeprefix(BUILD_PREFIX)))
     try:
         return await export.add_from_engine(store, name)
     except SandboxError as error:

@@ -189,7 +189,7 @@ class Layer:
         for path, (mode, time_ns) in reversed(self.folders.items()):
             target = os.path.join(self.root, path).rstrip("/")
             if _kind(target) == stat.S_IFDIR and os.path.realpath(target) == target:  # it may have been replaced since
-                os.chmod(target, kept_mode(mode) | (0 if self.as_root else stat.S_IRWXU))
+                os.chmod(target, kept_mode(mode) | (0 if self.as_root else stat.S_IRUSR | stat.S_IXUSR))
                 os.utime(target, ns=(time_ns, time_ns))
 
 
