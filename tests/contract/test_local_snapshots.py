@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -207,6 +208,10 @@ def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
         cgroups.freeze("box")
         assert "frozen 1" in events.read_text()
         cgroups.thaw("box")
+        for _ in range(1000):
+            if "frozen 0" in events.read_text():
+                break
+            time.sleep(0.01)
         assert "frozen 0" in events.read_text()
         cgroups.freeze("ended")
         cgroups.thaw("ended")
@@ -215,8 +220,6 @@ def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
         sleeper.wait()
         os.rmdir(events.parent)
         cgroups.remove_all()
-        os.close(cgroups.folder)
-        os.close(cgroups.parent)
         subprocess.run(["umount", tmp_path], check=True)
 
 
