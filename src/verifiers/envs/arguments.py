@@ -11,16 +11,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from verifiers.envs.whole import Whole
 from verifiers.errors import ConfigError, nearest
 from verifiers.rubrics.calling import Function
 from verifiers.rubrics.rubric import Rubric
 from verifiers.rubrics.rubric_group import RubricGroup
 from verifiers.session import Harness
-
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
 LIKELY = 0.82
 """Similarity from which a name passes for a misspelling of another (`difflib`, 0..1)."""
@@ -36,7 +34,7 @@ OF_THE_ENGINE = frozenset(
 """What this library itself puts into the state of a rollout, in one environment or another."""
 
 
-def check_reward_arguments(env: Environment, columns: Collection[str] | None, harness: Harness) -> None:
+def check_reward_arguments(env: Whole, columns: Collection[str] | None, harness: Harness) -> None:
     """
     Args:
         columns: of the tasks; None: not known.
@@ -80,7 +78,7 @@ def _allowed(function: Function, rubric: Rubric, columns: Collection[str]) -> li
 def _is_certain(
     name: str,
     function: Function,
-    env: Environment,
+    env: Whole,
     columns: Collection[str] | None,
     harness: Harness,
     allowed: Collection[str],
@@ -96,7 +94,7 @@ def _is_certain(
     return bool(likely) and not _mentions({*code, _file_of(function.call)}, name)
 
 
-def _foreign_code(env: Environment, asking: Function, harness: Harness) -> set[Path | None]:
+def _foreign_code(env: Whole, asking: Function, harness: Harness) -> set[Path | None]:
     """The files of everybody who can write into a state here, this library apart; None: one without a file."""
     rubrics = list(_rubrics(env.rubric))
     kinds = {kind for one in (env, harness, *rubrics) for kind in type(one).__mro__}

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from verifiers.decorators import marked
 from verifiers.envs.outputs import GenerateOutputs, Output
 from verifiers.envs.overrides import call_named
+from verifiers.envs.whole import Whole
 from verifiers.errors import ConfigError, Fault, FaultKind, boundary
 from verifiers.models.config import ClientConfig, resolve
 from verifiers.rollout.usage import StateUsageTracker
 from verifiers.state import State
-
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
 
 class Direct:
@@ -27,7 +25,7 @@ class Direct:
     @property
     def requires_group_rollouts(self) -> bool:
         """Whether rollouts of one example must be judged together."""
-        return cast("Environment", self).rubric.scores_groups
+        return cast(Whole, self).rubric.scores_groups
 
     @property
     def provides_advantages(self) -> bool:
@@ -78,7 +76,7 @@ class Direct:
     async def _run(
         self, inputs: list[Any], client: Any, model: str, sampling: Any, max_retries: int, columns: Any
     ) -> GenerateOutputs:
-        return await cast("Environment", self).generate(
+        return await cast(Whole, self).generate(
             inputs, client, model, sampling_args=sampling, max_retries=max_retries, state_columns=columns
         )
 
@@ -163,7 +161,7 @@ class Direct:
 
     def set_concurrency(self, concurrency: int) -> None:
         """How many rollouts run at one time where the caller does not say."""
-        cast("Environment", self).max_workers = concurrency
+        cast(Whole, self).max_workers = concurrency
 
     @staticmethod
     def make_dataset(results: Mapping[str, Any]) -> Any:

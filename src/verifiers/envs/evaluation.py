@@ -13,6 +13,7 @@ from verifiers.envs.callbacks import Callbacks, OnProgress, OnStart
 from verifiers.envs.inputs import Given, given_inputs
 from verifiers.envs.keywords import check_keywords
 from verifiers.envs.outputs import GenerateOutputs, Output, output_of, results_of
+from verifiers.envs.whole import Whole
 from verifiers.harnesses.loading import load_harness
 from verifiers.models.clients import model_of
 from verifiers.models.config import turn_of
@@ -26,7 +27,6 @@ from verifiers.task import Task
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-    from verifiers.envs.environment import Environment
     from verifiers.models.base import Model
     from verifiers.models.config import ClientConfig
 
@@ -104,7 +104,7 @@ class Evaluation:
         Raises:
             EndpointGivenUpError: no call was answered, and rollout after rollout says so.
         """
-        env = cast("Environment", self)
+        env = cast(Whole, self)
         check_keywords(options, ("evaluate", *_KEYWORDS))
         callbacks = Callbacks(on_start, on_progress, on_log, on_record)
         tasks = env.tasks("eval").select(num_examples, shuffle=shuffle, seed=seed)
@@ -146,7 +146,7 @@ class Evaluation:
 
         A row that is given several times is so many rollouts of one example, judged together where the rubric asks.
         """
-        env = cast("Environment", self)
+        env = cast(Whole, self)
         check_keywords(options, ("generate", *_KEYWORDS))
         callbacks = Callbacks(on_start, on_progress, on_log, on_record)
         given = given_inputs(env, inputs)
@@ -173,7 +173,7 @@ class Evaluation:
         callbacks: Callbacks,
     ) -> GenerateOutputs:
         """Each group by `env_client`; the addresses of a config take turns."""
-        env = cast("Environment", self)
+        env = cast(Whole, self)
         groups: dict[Any, list[Any]] = {}
         for row, (place, _) in zip(given.rows, given.places, strict=True):
             groups.setdefault(place, []).append(row)
@@ -209,7 +209,7 @@ class Evaluation:
         limits: Limits | None,
         sandbox: Any = None,
     ) -> Work:
-        env = cast("Environment", self)
+        env = cast(Whole, self)
         return Work(
             world=env,
             rubric_of=env.rubric_for,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from verifiers.envs.outputs import GenerateOutputs
+from verifiers.envs.whole import Whole
 from verifiers.task import Task
-
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Given:
         return GenerateOutputs([outputs[i] for i in order], results["metadata"], [states[i] for i in order])
 
 
-def given_inputs(env: Environment, inputs: Any) -> Given:
+def given_inputs(env: Whole, inputs: Any) -> Given:
     """Rows from a dataset, from a dict of columns, or from dicts.
 
     Rows of one `example_id` with equal contents, each given equally often, are rollouts of one example. Where ids

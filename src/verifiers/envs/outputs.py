@@ -31,19 +31,8 @@ _COLUMNS = frozenset(
 )
 
 
-class Output(dict[str, Any]):
-    """One rollout as a flat dict; keys also read as attributes. `record` is the whole record, trace included.
-
-    A metric is also read by its name, where no column has that name.
-    """
-
-    record: Record
-
-    def __missing__(self, key: str) -> Any:
-        metrics = dict.get(self, "metrics") or {}
-        if key in metrics:
-            return metrics[key]
-        raise KeyError(key)
+class _Open(dict[str, Any]):
+    """A dict whose keys read as attributes, those too that `__missing__` makes of others."""
 
     def get(self, key: str, default: Any = None) -> Any:
         try:
@@ -56,6 +45,21 @@ class Output(dict[str, Any]):
             return self[name]
         except KeyError:
             raise AttributeError(name) from None
+
+
+class Output(_Open):
+    """One rollout as a flat dict. `record` is the whole record, trace included.
+
+    A metric is also read by its name, where no column has that name.
+    """
+
+    record: Record
+
+    def __missing__(self, key: str) -> Any:
+        metrics = dict.get(self, "metrics") or {}
+        if key in metrics:
+            return metrics[key]
+        raise KeyError(key)
 
 
 def output_of(record: Record) -> Output:
@@ -181,7 +185,7 @@ def _passes(outputs: Sequence[Mapping[str, Any]], rollouts: int, threshold: floa
     return found
 
 
-class GenerateOutputs(dict[str, Any]):
+class GenerateOutputs(_Open):
     """`outputs` (a dict for each rollout, in order) and `metadata`; also each column as a list.
 
     `reward` holds None for unscored rollouts; `metrics` is a dict of lists.
@@ -213,18 +217,6 @@ class GenerateOutputs(dict[str, Any]):
             names = dict.fromkeys(name for output in outputs for name in output["metrics"])
             return {name: [output["metrics"].get(name) for output in outputs] for name in names}
         raise KeyError(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
 
 
 Results = GenerateOutputs

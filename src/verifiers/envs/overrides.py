@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+from verifiers.envs.whole import Whole
 from verifiers.errors import ConfigError
 from verifiers.messages import Message, Response, as_messages, as_tool
 from verifiers.models.base import Model
 from verifiers.models.clients import model_of
 from verifiers.session import current
 from verifiers.state import State
-
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
 
 class _Signature(NamedTuple):
@@ -47,7 +45,7 @@ async def call_named(method: Callable[..., Any], **values: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-async def ask_model(env: Environment, state: Any, prompt: Any) -> Response:
+async def ask_model(env: Whole, state: Any, prompt: Any) -> Response:
     """`env.get_model_response`, in whichever signature the environment overrides it."""
     method = env.get_model_response
     names = _signature(method.__func__).names
@@ -65,7 +63,7 @@ async def ask_model(env: Environment, state: Any, prompt: Any) -> Response:
     return await method(**{name: value for name, value in values.items() if name in names})
 
 
-async def model_response(env: Environment, args: Sequence[Any], keywords: Mapping[str, Any]) -> Response:
+async def model_response(env: Whole, args: Sequence[Any], keywords: Mapping[str, Any]) -> Response:
     """The default `get_model_response`: one recorded call, of the policy or of another model.
 
     A `client` or `model` other than the rollout's own makes it a call of the environment's (a simulated user, say),

@@ -6,18 +6,16 @@ import hashlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from verifiers.envs.whole import Whole
 from verifiers.rollout.run import Work
 from verifiers.session import Harness
 
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
-
-def plan_of(env: Environment, work: Work, *, split: str = "eval", shuffle: bool = False) -> dict[str, Any]:
+def plan_of(env: Whole, work: Work, *, split: str = "eval", shuffle: bool = False) -> dict[str, Any]:
     """What two runs must have in common to be the same run; how many examples and rollouts may differ."""
     loaded = getattr(env, "loaded", None)
     described = work.model.describe()

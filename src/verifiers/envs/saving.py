@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from verifiers.envs.callbacks import Callbacks
 from verifiers.envs.plan import plan_digest, plan_of
+from verifiers.envs.whole import Whole
 from verifiers.errors import ConfigError
 from verifiers.results.metadata import run_folder
 from verifiers.results.record import Record
@@ -23,9 +24,6 @@ from verifiers.rollout.patience import EndpointGivenUpError
 from verifiers.rollout.run import Work, run
 from verifiers.rubrics.digest import rubric_digest
 from verifiers.task import Task
-
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
 ROOT = Path("outputs/evals")
 
@@ -45,7 +43,7 @@ class SavedRun:
 
 
 async def run_saved(
-    env: Environment,
+    env: Whole,
     work: Work,
     tasks: Iterable[Task],
     *,
@@ -122,7 +120,7 @@ def done_of(finished: Mapping[tuple[int | str, int], Finished], folder: Path) ->
 
 
 def _store(
-    env: Environment,
+    env: Whole,
     work: Work,
     plan: Mapping[str, Any],
     digest: str,
@@ -158,7 +156,7 @@ def _of_today(before: Mapping[str, Any], work: Work) -> dict[str, Any]:
 
 
 def _metadata(
-    env: Environment, work: Work, plan: Mapping[str, Any], digest: str, extra: Mapping[str, Any] | None
+    env: Whole, work: Work, plan: Mapping[str, Any], digest: str, extra: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     from verifiers import __version__
 
@@ -185,7 +183,7 @@ def _metadata(
 
 
 async def evaluate_saved(
-    env: Environment,
+    env: Whole,
     work: Work,
     tasks: Iterable[Task],
     folder: str | Path | None,
@@ -230,7 +228,7 @@ async def evaluate_saved(
     return results
 
 
-def _finished_elsewhere(folder: Path, env: Environment, work: Work, examples: int) -> list[Record]:
+def _finished_elsewhere(folder: Path, env: Whole, work: Work, examples: int) -> list[Record]:
     """The rollouts of a complete run that another release of this API left in `folder`; empty if it holds none.
 
     Raises:

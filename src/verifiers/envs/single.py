@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from verifiers.envs.whole import Whole
 from verifiers.harnesses.loading import load_harness
 from verifiers.models.clients import model_of
 from verifiers.rollout.live import LiveSession
@@ -13,13 +14,8 @@ from verifiers.session import current
 from verifiers.state import State
 from verifiers.task import Task
 
-if TYPE_CHECKING:
-    from verifiers.envs.environment import Environment
 
-
-async def rollout(
-    env: Environment, input: Any, client: Any, model: str, sampling_args: Mapping[str, Any] | None
-) -> State:
+async def rollout(env: Whole, input: Any, client: Any, model: str, sampling_args: Mapping[str, Any] | None) -> State:
     """The state after one rollout, not yet scored; inside a run, the run's own rollout is driven instead."""
     session = current.get()
     if session is not None and session.world is env and not session.is_driven:

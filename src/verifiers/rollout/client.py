@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from verifiers.errors import ConfigError
 from verifiers.messages import Message, Response, Tool
@@ -12,19 +12,35 @@ from verifiers.models.base import Model
 from verifiers.models.facade import OpenAIFacade
 from verifiers.trace import Role
 
-if TYPE_CHECKING:
-    from verifiers.rollout.live import LiveSession
+
+class Asked(Protocol):
+    """The rollout that is asked: what its client needs of it."""
+
+    model: Model
+    stage: str
+
+    async def generate(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] | None = None,
+        *,
+        sampling: Mapping[str, Any] | None = None,
+        role: Role = "policy",
+        model: Any = None,
+    ) -> Response: ...
+
+    async def complete(self, prompt: str, *, sampling: Mapping[str, Any] | None = None) -> Response: ...
 
 
 class SessionModel:
     """A model of a rollout: what it is asked is recorded, and counts for whoever asks."""
 
-    def __init__(self, session: LiveSession, model: Model) -> None:
+    def __init__(self, session: Asked, model: Model) -> None:
         self._ref = weakref.ref(session)  # the state holds this model: a finished rollout must not keep itself alive
         self._model = model
 
     @property
-    def _session(self) -> LiveSession:
+    def _session(self) -> Asked:
         session = self._ref()
         if session is None:
             raise ConfigError("this client belongs to a rollout that is over")
@@ -66,12 +82,12 @@ class SessionModel:
 class SessionClient(OpenAIFacade):
     """The client of one rollout."""
 
-    def __init__(self, session: LiveSession) -> None:
+    def __init__(self, session: Asked) -> None:
         super().__init__(SessionModel(session, session.model))
         self.verifiers_model = session.model
         """The model behind it, for code that makes a session of its own from this client."""
 
 
-def session_client(session: LiveSession) -> SessionClient:
+def session_client(session: Asked) -> SessionClient:
     """The client object of a rollout."""
     return SessionClient(session)
