@@ -7,7 +7,7 @@ import pytest
 
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
-from verifiers.sandboxes.local.lazy import line_for
+from verifiers.sandboxes.local.shell import line_for
 
 SPEC = SandboxSpec(memory_mb=128, disk_mb=32, pids=32, env={"GIVEN": 'it\'s "here" $HOME'})
 FIRST = "cat /proc/1/comm"

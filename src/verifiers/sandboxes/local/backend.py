@@ -15,8 +15,9 @@ from verifiers.sandboxes.local.finding import find_image, key_of
 from verifiers.sandboxes.local.images import Image, ImageStore, image_folder
 from verifiers.sandboxes.local.keeper import PLACE
 from verifiers.sandboxes.local.keeping import Keeper, start_keeper
-from verifiers.sandboxes.local.lazy import ERR, OUT, STATUS, LazySandbox
+from verifiers.sandboxes.local.lazy import LazySandbox
 from verifiers.sandboxes.local.link import Link
+from verifiers.sandboxes.local.shell import ERR, OUT, STATUS
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
 

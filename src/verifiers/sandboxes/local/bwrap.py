@@ -14,7 +14,7 @@ from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import SandboxSpec
 from verifiers.sandboxes.local import host
 from verifiers.sandboxes.local.keeper import PLACE
-from verifiers.sandboxes.local.lazy import SCRIPT
+from verifiers.sandboxes.local.shell import SCRIPT
 from verifiers.sandboxes.mounts import below
 
 ROOT_CAPABILITIES = (

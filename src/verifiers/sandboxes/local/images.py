@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,19 +19,12 @@ from pathlib import Path
 
 from verifiers.errors import ConfigError
 from verifiers.sandboxes.local import holds
-from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT
+from verifiers.sandboxes.local.keeper import FIRST_ID
+from verifiers.sandboxes.local.trees import Settings, give, remove_tree
 from verifiers.sandboxes.owner import Owner
 
 UNPACKING = ".unpack-"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What an image says about running it."""
-
-    env: dict[str, str] = field(default_factory=dict[str, str])
-    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,19 +220,6 @@ def tree_size(root: Path) -> int:
     )
 
 
-def _owner(uid: int, gid: int) -> tuple[int, int]:
-    """The ids on disk of a file that is `uid`'s in the image."""
-    if os.geteuid() != 0:
-        return -1, -1
-    return FIRST_ID + min(uid, ID_COUNT - 1), FIRST_ID + min(gid, ID_COUNT - 1)
-
-
-def give(path: str | Path, uid: int, gid: int) -> None:
-    """Make `path`, not what it links to, `uid`'s in the image."""
-    if os.geteuid() == 0:
-        os.lchown(path, *_owner(uid, gid))
-
-
 def digest_of_text(text: str) -> str:
     return hashlib.sha256((b"1" if os.geteuid() == 0 else b"2") + text.encode()).hexdigest()[:16]
 
@@ -257,13 +236,3 @@ def digest_of(source: Path) -> str:
             found = path.lstat()
             sum_.update(f"{path.relative_to(source)}\0{found.st_mode}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
     return sum_.hexdigest()[:16]
-
-
-def remove_tree(path: Path) -> None:
-    """Also folders nobody may write to, which images have."""
-
-    def make_writable(function: Callable[..., object], name: str, _: object) -> None:
-        os.chmod(os.path.dirname(name), 0o700)
-        function(name)
-
-    shutil.rmtree(path, onerror=make_writable)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from verifiers.errors import ConfigError
-from verifiers.sandboxes.local.images import Settings, give, remove_tree
+from verifiers.sandboxes.local.trees import Settings, give, remove_tree
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
