@@ -105,6 +105,46 @@ async def test_boxes_die_with_a_killed_runner():
     assert await owned_by(owner) == []
 
 
+STARTS = """
+import asyncio, sys
+from verifiers.sandboxes import SandboxSpec
+from verifiers.sandboxes.docker import DockerBackend
+from verifiers.sandboxes.owner import current_owner
+
+async def work(backend):
+    while True:
+        await (await backend.start(SandboxSpec(memory_mb=128))).stop()
+
+async def main():
+    backend = DockerBackend(default_image=sys.argv[1])
+    await (await backend.start(SandboxSpec(memory_mb=128))).stop()
+    print(current_owner(), flush=True)
+    await asyncio.gather(*(work(backend) for _ in range(6)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.1, 0.25, 0.45])
+async def test_containers_that_were_being_made_go_as_well(delay_s: float):
+    runner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", STARTS, IMAGE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"}
+    )
+    assert runner.stdout is not None
+    owner = (await asyncio.wait_for(runner.stdout.readline(), 60)).decode().strip()
+    await asyncio.sleep(delay_s)
+    runner.kill()
+    await runner.wait()
+    await asyncio.sleep(3)  # the engine goes on making what it was asked for
+    for _ in range(300):
+        if not await owned_by(owner):
+            break
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
+
+    assert await owned_by(owner) == []
+
+
 async def test_pruning_removes_what_never_started_and_spares_what_is_owned():
     gone = await asyncio.create_subprocess_exec("true")
     await gone.wait()

@@ -16,6 +16,7 @@ from verifiers.sandboxes.docker_agent import AgentVolume
 from verifiers.sandboxes.docker_box import STREAMS, DockerSandbox, Link, Start, own_workdir, remove, start_with
 from verifiers.sandboxes.docker_engine import Engine, EngineAddress, EngineError, engine_address
 from verifiers.sandboxes.docker_images import DEFAULT_IMAGE, Images
+from verifiers.sandboxes.docker_mourning import mourned
 from verifiers.sandboxes.docker_spec import LABEL_OWNER, box_info, container
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.starting import start_or_undo
@@ -88,6 +89,10 @@ class DockerBackend:
         return tar
 
     async def _start(self, spec: SandboxSpec, image: dict[str, Any], agent_volume: str | None) -> DockerSandbox:
+        with mourned(self.engine.address):
+            return await self._make(spec, image, agent_volume)
+
+    async def _make(self, spec: SandboxSpec, image: dict[str, Any], agent_volume: str | None) -> DockerSandbox:
         start = start_with(agent_volume, image)
         name = f"verifiers-{RUN}-{secrets.token_hex(6)}"
         link = None
