@@ -101,17 +101,20 @@ async def run(work: Work, tasks: Iterable[Task], emit: Emit, *, done: Done | Non
     prepare = getattr(work.harness, "prepare", None)
     if prepare is not None:
         await prepare()
-    queue, boxes = _queue(work, tasks, done), RunBoxes(work.sandbox)
+    queue, boxes, waiting = _queue(work, tasks, done), RunBoxes(work.sandbox), set[_Group]()
     workers = max(1, work.concurrency)
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(_work_off(work, boxes, queue, emit)) for _ in range(workers)]
+            running = [group.create_task(_work_off(work, boxes, queue, waiting, emit)) for _ in range(workers)]
     except BaseExceptionGroup as errors:
         error = _first(errors)
         if work.budget is not None and Budget.is_end(error):
             raise BudgetReachedError(work.budget) from None
         raise error from None
     finally:
+        for begun in waiting:  # the run ended early: nobody judges their members any more
+            for session in begun.members:
+                await release(session, begun.rubric, work.stage_limits)
         await boxes.close()
     if any(worker.cancelled() for worker in running):  # a task group passes over those
         raise CancelledByTaskError(
@@ -149,13 +152,18 @@ def _queue(work: Work, tasks: Iterable[Task], done: Done | None) -> Iterator[tup
                 yield _Group(task, rubric, 1), number
 
 
-async def _work_off(work: Work, boxes: RunBoxes, queue: Iterator[tuple[_Group, int]], emit: Emit) -> None:
+async def _work_off(
+    work: Work, boxes: RunBoxes, queue: Iterator[tuple[_Group, int]], waiting: set[_Group], emit: Emit
+) -> None:
     for group, number in queue:
         check_abandoned()
         session = await _generate(work, boxes, group.task, number, group.rubric)
         group.members.append(session)
         group.open -= 1
-        if group.open == 0:
+        if group.open:
+            waiting.add(group)
+        else:
+            waiting.discard(group)
             await _judge(work, group, emit)
             if work.patience is not None:
                 for member in group.members:

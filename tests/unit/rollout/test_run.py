@@ -218,6 +218,38 @@ async def test_cancelling_a_run_cleans_every_rollout_up():
     assert sorted(env.cleaned) == [0, 1, 2, 3]
 
 
+async def test_members_that_wait_for_their_group_are_cleaned_up_too():
+    stuck = asyncio.Event()
+    turn = iter(["a", "b"])
+
+    async def reply(messages, tools, sampling):
+        text = next(turn, None)
+        if text is None:
+            stuck.set()
+            await asyncio.sleep(60)
+        return text
+
+    released = []
+
+    class Held(Talk):
+        async def release(self, session):
+            released.append(session.rollout_id)
+            await super().release(session)
+
+    def together(completions):
+        return [1.0] * len(completions)
+
+    env = Held(1, rubric=Rubric([together]), max_turns=1)
+    run = asyncio.create_task(env.evaluate(ScriptedModel(reply), rollouts_per_example=3, max_concurrent=1))
+    await stuck.wait()
+    assert released == []
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert sorted(released) == [0, 1, 2]
+
+
 async def test_seeds_depend_on_the_pair_alone():
     seen: dict[str, set[int]] = {}
 
