@@ -5,13 +5,17 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import verifiers as vf
 from verifiers.errors import SandboxError, SandboxExecError, SandboxStartError
+from verifiers.harnesses.loading import load_harness
+from verifiers.proxy.gateway import MCP_STDIO, RELAY
 from verifiers.sandboxes import Backend, SandboxSpec, agent, carried, start_sandbox
 from verifiers.sandboxes.docker import DockerBackend
 from verifiers.sandboxes.docker_images import tree_digest
@@ -206,19 +210,70 @@ async def test_the_carried_python_uses_nothing_of_the_image_and_cannot_be_change
     assert set(left) <= {"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "workspace", ".dockerenv"}
 
 
-def test_everything_the_agent_imports_is_packed():
-    imported = set[str]()
-    for node in ast.walk(ast.parse(agent.source())):
-        if isinstance(node, ast.Import):
-            imported |= {name.name for name in node.names}
-    packed = ast.parse(carried.PACK.read_text())
-    names = next(
-        ast.literal_eval(node.value)
-        for node in packed.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "AGENT_NEEDS"
-    )
+def double(number: int) -> int:
+    """Twice a number.
 
-    assert imported - {"sys"} <= set(names)
+    Args:
+        number: what is doubled.
+    """
+    return 2 * number
+
+
+PROGRAM = """
+tools() { /tmp/.verifiers/python3 -I -S /tmp/.verifiers/mcp.py /tmp/.verifiers/model.sock "$OPENAI_API_KEY"; }
+answer=$(tools <<'END'
+{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "double", "arguments": {"number": 21}}}
+END
+)
+case $answer in *42*) said="double 42" ;; *) said="no tool" ;; esac
+wget -q -O /tmp/said --header "Authorization: Bearer $OPENAI_API_KEY" --header "Content-Type: application/json" \\
+  --post-data '{"model": "m", "messages": [{"role": "user", "content": "'"$said"'"}]}' $OPENAI_BASE_URL/chat/completions
+"""
+
+
+@needs_busybox
+@pytest.mark.parametrize("backend", ["local", pytest.param("docker", marks=needs_engine)])
+async def test_programs_reach_the_model_and_tools_from_boxes_without_a_python(busybox_root: Path, backend: str):
+    env = vf.ToolEnv(
+        tools=[double],
+        eval_dataset=[{"question": "?", "answer": "double 42"}],
+        rubric=vf.Rubric([lambda state: float("double 42" in str(state["trajectory"][0]["prompt"]))]),
+        sandbox_spec=replace(SMALL, rootfs=busybox_root),
+    )
+    harness = load_harness(f"command:{PROGRAM}", grace_s=1.0)
+    results = await env.evaluate(vf.ScriptedModel(["fine"]), harness=harness, sandbox=backend, max_retries=0)
+
+    assert (results.records[0].reward, results.records[0].error) == (1.0, None)
+
+
+def imports_of(text: str) -> set[str]:
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import)]
+    return {name.name for node in found for name in node.names} - {"sys"}
+
+
+def test_everything_that_runs_on_it_is_packed():
+    packed = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.parse(carried.PACK.read_text()).body
+        if isinstance(node, ast.Assign)
+    }
+
+    assert imports_of(agent.source()) <= set(ast.literal_eval(packed["AGENT_NEEDS"]))
+    scripts = imports_of(RELAY.read_text()) | imports_of(MCP_STDIO.read_text())
+    assert scripts <= set(ast.literal_eval(packed["SCRIPTS_NEED"]))
+
+
+@pytest.mark.parametrize("python", sorted({sys.executable, *filter(os.path.exists, carried.PYTHONS)}))
+def test_a_packed_python_finds_all_it_needs_in_its_own_tree(tmp_path: Path, monkeypatch, python: str):
+    monkeypatch.setattr(carried, "PYTHONS", (python,))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = str(carried.unpacked())
+    argv = [word.replace(carried.PLACE, folder) for word in carried.PYTHON]
+    code = f"import http.client, json, selectors, socket, threading\n{FILES_USED}"
+    ran = subprocess.run([*argv, "-c", code], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
+
+    assert ran.stderr == ""
+    assert [path for path in ran.stdout.split() if folder not in path] == []
 
 
 def test_packing_happens_once_and_other_users_may_run_it(tmp_path: Path, monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any
 
 from verifiers.harnesses.program import Install, Program, Tools
 
-_MCP_COMMAND = ["python3", "-I", "-S", "{mcp_script}", "{mcp_socket}", "{secret}"]
+_MCP_COMMAND = ["{python}", "-I", "-S", "{mcp_script}", "{mcp_socket}", "{secret}"]
 _NO_TOOLS = '"mcp": {}'
 
 CODEX = Program(
@@ -35,7 +35,7 @@ wire_api = "responses"
         files={
             "{home}/.codex/config.toml": f"""\
 [mcp_servers.environment]
-command = "python3"
+command = "{{python}}"
 args = {json.dumps(_MCP_COMMAND[1:])}
 """
         }

@@ -19,7 +19,8 @@ VALUES = {
     "home": "the home folder of the box's user",
     "workdir": "the folder of the task",
     "program": "the folder the program is installed in, read-only",
-    "mcp_script": "path of the script that serves the environment's tools over MCP, for python3 -I -S",
+    "python": "what runs the next in the box, with -I -S: python3, or a path",
+    "mcp_script": "path of the script that serves the environment's tools over MCP",
     "mcp_socket": "that script's first argument; the second is the secret",
 }
 """What a description may name in braces, and what it stands for."""

@@ -22,6 +22,7 @@ from verifiers.proxy.gateway import MCP_STDIO, RELAY, gateway
 from verifiers.proxy.options import DoorOptions
 from verifiers.results.secrets import scrubbed
 from verifiers.sandboxes.base import Process, Sandbox, SandboxSpec
+from verifiers.sandboxes.carried import SCRIPT
 from verifiers.session import Harness, Session, StopRollout, World
 
 PLACE = "/tmp/.verifiers"
@@ -111,8 +112,9 @@ class ProgramHarness(Harness):
         )
         async with gateway().serve(session, options) as door:
             try:
-                async with _relay(box, door) as port:
-                    ended = await self._run(session, box, door, port)
+                python = await _python(box)
+                async with _relay(box, door, python) as port:
+                    ended = await self._run(session, box, door, port, python)
             except SandboxLimitError as error:
                 if not door.calls:
                     raise
@@ -122,8 +124,8 @@ class ProgramHarness(Harness):
     def _model_name(self, session: Session) -> str:
         return self.model_name or str(cast(Any, session).model.name)
 
-    async def _run(self, session: Session, box: Sandbox, door: Door, port: int) -> Ended:
-        values = await self._values(session, box, door, port)
+    async def _run(self, session: Session, box: Sandbox, door: Door, port: int, python: str) -> Ended:
+        values = {**await self._values(session, box, door, port), "python": python}
         for path, text in self._files(session).items():
             await box.write(filled(path, values), filled(text, values), mode=0o600)
         try:
@@ -214,8 +216,23 @@ class ProgramHarness(Harness):
         return {**place, "NO_COLOR": "1", "TERM": "dumb", **own, **self.program.env, **self.env}
 
 
+async def _python(box: Sandbox) -> str:
+    """The box's `python3`; where it has none, a script that runs the Python which its agent runs on.
+
+    Raises:
+        SandboxStartError: it has neither.
+    """
+    if (await box.exec("command -v python3")).ok:
+        return "python3"
+    script = f"{PLACE}/python3"
+    await box.write(script, SCRIPT, mode=0o755)
+    if not (await box.exec([script, "-c", ""])).ok:
+        raise SandboxStartError("the box has no python3, which carries a program's model calls")
+    return script
+
+
 @contextlib.asynccontextmanager
-async def _relay(box: Sandbox, door: Door) -> AsyncIterator[int]:
+async def _relay(box: Sandbox, door: Door, python: str) -> AsyncIterator[int]:
     """The port at which the box's programs reach the door.
 
     Raises:
@@ -224,10 +241,7 @@ async def _relay(box: Sandbox, door: Door) -> AsyncIterator[int]:
     socket = f"{PLACE}/model.sock"
     await box.write(f"{PLACE}/relay.py", RELAY.read_text())
     await box.bind_socket(door.socket, socket)
-    try:
-        process = await box.spawn(["python3", "-I", "-S", f"{PLACE}/relay.py", socket, "0"])
-    except SandboxExecError as error:
-        raise SandboxStartError(f"the box has no python3, which carries a program's model calls: {error}") from error
+    process = await box.spawn([python, "-I", "-S", f"{PLACE}/relay.py", socket, "0"])
     try:
         said = await asyncio.wait_for(process.stdout.readline(), RELAY_TIMEOUT_S)
         word, _, port = said.decode("ascii", "replace").partition(" ")

@@ -28,6 +28,11 @@ PYTHON = (*LOADER, f"{PLACE}/bin/python3", "-I", "-S", "-X", "utf8")
 """How it is run in a box."""
 ARGV: Sequence[str] = (*PYTHON, f"{PLACE}/agent.pyc")
 """The agent's command line in a box."""
+SCRIPT = f"""#!/bin/sh
+unset LD_AUDIT LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD
+exec {" ".join(PYTHON)} "$@"
+"""
+"""For commands in a box that want one program to call."""
 PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 """Taken before the Python of this process, which may be large, or a link into somebody's home."""
 PACK = Path(__file__).parent / "pack.py"

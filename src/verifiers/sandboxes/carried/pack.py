@@ -1,8 +1,8 @@
 """Writes a tar of the Python that runs it and all it needs to start anywhere: `python3 -I -S pack.py TAR AGENT`.
 
-In it: the program, its loader, the libraries that the agent's modules load, the few files of the standard library
-without which no Python starts, and the agent, compiled. The Python in it finds its files by where it lies, so the tree
-can be put anywhere. Runs by itself on any Linux Python >= 3.8, so also in a container.
+In it: the program, its loader, the libraries that its modules load, the few files of the standard library that the
+agent and the scripts beside agent programs need, and the agent, compiled. The Python in it finds its files by where it
+lies, so the tree can be put anywhere. Runs by itself on any Linux Python >= 3.8, so also in a container.
 """
 
 # Sent into boxes and run by whatever Python is there: written without types to stay small.
@@ -11,15 +11,20 @@ can be put anywhere. Runs by itself on any Linux Python >= 3.8, so also in a con
 import sys
 
 AGENT_NEEDS = ["_ctypes", "_signal", "_socket", "_stat", "errno", "posix", "resource", "select", "time"]
+# what carries an agent program's model calls and tools, and what that imports late
+SCRIPTS_NEED = ["http.client", "json", "os", "selectors", "socket", "threading"]
+LATE = ["encodings.ascii", "encodings.latin_1", "linecache"]
 OPTIONAL = {"_ctypes", "resource"}  # what lean Pythons lack: the agent does without
 
-for name in AGENT_NEEDS:
+for name in ("ssl", "_hashlib"):  # large libraries, of no use in there: not to be found
+    sys.modules[name] = None  # pyright: ignore[reportArgumentType]
+for name in AGENT_NEEDS + SCRIPTS_NEED + LATE:
     try:
         __import__(name)
     except ImportError:
         if name not in OPTIONAL:
             raise
-needed = sorted(sys.modules)
+needed = sorted(name for name, module in sys.modules.items() if module is not None)
 with open("/proc/self/maps") as file:
     maps = file.read().splitlines()
 
@@ -72,12 +77,20 @@ def read(path):
         return file.read()
 
 
+def found(name):
+    """Where a module is on the path; None if it is part of the program, or another name of a module."""
+    parent = sys.modules.get(name.rpartition(".")[0])
+    if "." in name and not hasattr(parent, "__path__"):
+        return None
+    return importlib.machinery.PathFinder.find_spec(name, parent.__path__ if parent is not None else None)
+
+
 def modules():
     """(extension modules by name in the tree, compiled modules by name in the tree) of those needed."""
     extensions, sources = {}, {}
     for name in needed:
-        spec = getattr(sys.modules[name], "__spec__", None)
-        if spec is None or not spec.has_location:
+        spec = found(name)
+        if spec is None or spec.origin is None:
             continue
         path = spec.origin
         if path.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES)):
@@ -94,8 +107,7 @@ def contents(agent):
     extensions, sources = modules()
     library = f"{getattr(sys, 'platlibdir', 'lib')}/{os.path.basename(os.path.dirname(os.__file__))}"
     tree = {"bin/python3": read(program), "ld.so": read(loader), "agent.pyc": compiled(read(agent), "agent.py")}
-    tree[f"{library}/os.py"] = b""  # never imported: by these two a Python knows its library
-    tree[f"{library}/lib-dynload/.keep"] = b""
+    tree[f"{library}/lib-dynload/.keep"] = b""  # by this folder, and the module `os`, a Python knows its library
     tree.update({f"{library}/{name}": read(path) for name, path in extensions.items()})
     tree.update({f"{library}/{name}": data for name, data in sources.items()})
     for path in sorted(libraries - set(extensions.values())):
