@@ -40,7 +40,7 @@ each_backend = pytest.mark.parametrize("backend", ["local", pytest.param(ENGINE,
 needs_busybox = pytest.mark.skipif(BUSYBOX is None, reason="needs a static BusyBox; install busybox-static")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory):
     """What these tests keep stays out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
