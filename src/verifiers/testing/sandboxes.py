@@ -434,6 +434,16 @@ class SandboxConformance:
         assert await _gone(box, "1117")
         assert await box.read("kept") == b"kept\n"
 
+    async def test_ending_what_was_started_since(self, box: Sandbox) -> None:
+        await box.exec("(setsid sleep 1118 >/dev/null 2>&1 &)")
+        await asyncio.sleep(0.1)
+        since_s = float((await box.read("/proc/uptime")).split()[0])
+        await box.exec("(setsid sleep 1119 >/dev/null 2>&1 &); trap '' TERM; sleep 1119 >/dev/null 2>&1 &")
+        await box.end_processes(since_s=since_s)
+
+        assert await _gone(box, "1119")
+        assert await _count(box, "1118") == 1
+
     async def test_stopping(self) -> None:
         async with start_sandbox(self.backend, self.spec) as box:
             backend = get_backend(self.backend) if isinstance(self.backend, str) else self.backend
