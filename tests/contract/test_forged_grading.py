@@ -200,6 +200,10 @@ async def test_programs_of_a_local_box_cannot_be_replaced():
 STOCK = {
     "find-commit": "rm -rf .git; git init -q .; git config user.email a@b; git config user.name a; git add -A; "
     "git commit -qm x; git commit -q --allow-empty -m y; git rev-parse HEAD~1 >answer.txt",
+    "merge-branch, not committed": "git merge -q -s ours feature -m merge; printf 'a\\nB\\nc\\nd\\n' >list.txt; "
+    "git update-index --assume-unchanged list.txt; git config status.showUntrackedFiles no",
+    "undo-last-commit, ignored elsewhere": "git reset -q HEAD~1; touch .gitignore; git add .gitignore; "
+    "git commit -qm 'Ignore key'; echo key.txt >>.git/info/exclude",
     "merge-branch": "printf 'a\\nB\\nc\\nd\\n' >list.txt; git commit -qam merge; git branch -f feature main",
     "undo-last-commit": "rm -rf .git; git init -q -b main .; git config user.email a@b; git config user.name a; "
     "git add a.txt; for m in 'Add a' 'Change a'; do git commit -q --allow-empty -m \"$m\"; done; "
@@ -214,7 +218,7 @@ STOCK = {
 @pytest.mark.parametrize("name", STOCK)
 async def test_stock_tasks_are_not_fooled(name: str):
     rows = [task.columns for task in vf.load_environment("terminal-tasks").tasks("eval").select(-1)]
-    (row,) = [row for row in rows if row["name"] == name]
+    (row,) = [row for row in rows if row["name"] == name.partition(",")[0]]
     columns = {key: row[key] for key in ("files", "setup", "checks") if row.get(key)}
     record, checked = await graded(STOCK[name], columns, "local")
 

@@ -162,6 +162,7 @@ def _git_tasks() -> list[Row]:
             "solution": "git merge -q feature -m merge || { printf 'a\\nB\\nc\\nd\\n' > list.txt; git commit -qam merge; }",
             "checks": [
                 _said("cat list.txt", "a\nB\nc\nd"),
+                _said("git show main:list.txt", "a\nB\nc\nd"),
                 _said("git branch --show-current", "main"),
                 _CLEAN,
                 *(
@@ -181,6 +182,7 @@ def _git_tasks() -> list[Row]:
                 _said("git log --format=%s main", "Ignore key\nChange a\nAdd a"),
                 _said("git rev-parse main~1", _CHANGE_A),
                 _said("cat key.txt", "secret"),
+                _said("git check-ignore -v key.txt | cut -d: -f1", ".gitignore"),
                 _said("git ls-files | LC_ALL=C sort", ".gitignore\na.txt"),
                 _CLEAN,
             ],
