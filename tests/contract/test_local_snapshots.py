@@ -223,6 +223,18 @@ def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
         subprocess.run(["umount", tmp_path], check=True)
 
 
+async def test_many_copies_at_once_lie_over_the_same_image(engine: LocalBackend, tmp_path: Path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "f").write_text("of the image")
+    async with start_sandbox(engine, replace(SMALL, rootfs=tmp_path / "root")) as box:
+        names = await asyncio.gather(*(box.snapshot() for _ in range(8)))
+        async with start_sandbox(engine, replace(SMALL, image=names[0])) as child:
+            names += await asyncio.gather(*(child.snapshot() for _ in range(8)))
+    assert len({image.base for image in ImageStore().all() if image.snapshot_of}) == 1
+    async with start_sandbox(engine, replace(SMALL, image=names[-1])) as box:
+        assert await box.read("/f") == b"of the image"
+
+
 async def test_where_layers_cannot_be_kept_a_snapshot_is_a_whole_image(
     engine: LocalBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -13,13 +13,14 @@ import errno
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError
-from verifiers.sandboxes.local.images import give, remove_tree
+from verifiers.sandboxes.local.images import UNPACKING, give, remove_tree
 from verifiers.sandboxes.local.keeper.copying import DEEPEST, LONGEST, OPAQUE
 from verifiers.sandboxes.local.unpack import kept_mode
 
@@ -27,19 +28,16 @@ LONGEST_LINE = 1 << 16
 WHITEOUT = stat.S_IFCHR
 
 
+@cache
 def can_hold_layers(folder: Path) -> bool:
     """Whether layers can be kept in `folder`: on another overlay, as in many containers, whiteouts cannot be made."""
-    trial = folder / f".trial-{os.getpid()}"
-    try:
-        os.mkdir(trial)
-        os.setxattr(trial, OPAQUE, b"y")
-        os.mknod(trial / "whiteout", WHITEOUT, 0)
-        return True
-    except OSError:
-        return False
-    finally:
-        with suppress(FileNotFoundError):
-            remove_tree(trial)
+    with tempfile.TemporaryDirectory(prefix=UNPACKING, dir=folder) as trial:
+        try:
+            os.setxattr(trial, OPAQUE, b"y")
+            os.mknod(f"{trial}/whiteout", WHITEOUT, 0)
+        except OSError:
+            return False
+    return True
 
 
 class Layer:
@@ -99,6 +97,9 @@ class Layer:
         except OSError as error:
             kind = SandboxLimitError if error.errno in (errno.EFBIG, errno.ENAMETOOLONG) else SandboxError
             raise kind(f"sandbox {box} cannot be copied: {error}") from error
+        finally:
+            if self.file >= 0:
+                os.close(self.file)
         raise SandboxLostError(f"sandbox {box} is gone")
 
     def _take(self, line: dict[str, Any], stream: BinaryIO) -> None:

@@ -64,7 +64,7 @@ class LocalSandbox(AgentSandbox):
             image = replace(image, env=below.env, user=below.user, base=base)
         with open(pipe, "rb", buffering=1 << 20) as stream:
             store.folder.mkdir(parents=True, exist_ok=True)
-            whole = image.base != "" and not layers.can_hold_layers(store.folder)
+            whole = below is not None and below.digest == image.base and not layers.can_hold_layers(store.folder)
             if whole:
                 image = replace(image, base="")
 
