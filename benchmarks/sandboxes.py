@@ -20,7 +20,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from verifiers.sandboxes import SandboxSpec, SnapshotBackend, fork_sandbox, get_backend
+from verifiers.sandboxes import SandboxSpec, SnapshotBackend, fork_sandbox, get_backend, start_sandbox
+from verifiers.sandboxes.egress.door import PORT
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.pool import SandboxPool
 
@@ -178,6 +179,59 @@ async def pooled(name: str, rows: list[Row]) -> None:
             times.append(time.perf_counter() - began)
             await box.stop()
     rows.append(Row("from the pool, exec", statistics.median(times) * 1e3, "ms", "<= 2"))
+
+
+async def allowed(name: str, rows: list[Row]) -> None:
+    """A request for 1 KiB and one for 64 MiB to a server on this machine's loopback, from a box and from a process."""
+    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    ask = ["/usr/bin/python3", "-I", "-S", "-c", ASK, "127.0.0.1", str(port)]
+    spec = replace(SPEC, network="allowlist", allow=(f"127.0.0.1:{port}",))
+    async with server, start_sandbox(name, spec) as box:
+        for size, count, what in ((1024, 300, "a request"), (64 << 20, 3, "64 MiB")):
+            direct = await _run(*ask, "0", str(size), str(count))
+            proxied = await box.exec([*ask, str(PORT), str(size), str(count)])
+            rows.append(Row(f"{what}: direct", float(direct), "ms"))
+            rows.append(Row(f"{what}: from a box with an allow list", float(proxied.stdout), "ms"))
+
+
+ASK = """
+import socket, statistics, sys, time
+host, port, proxy, size, count = sys.argv[1], *map(int, sys.argv[2:])
+times = []
+for _ in range(count):
+    began = time.perf_counter()
+    s = socket.create_connection(("127.0.0.1", proxy or port))
+    if proxy:
+        s.sendall(b"CONNECT %s:%d HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n" % (host.encode(), port))
+        said = b""
+        while not said.endswith(b"\\r\\n\\r\\n"):
+            said += s.recv(4096)
+        assert b" 200 " in said, said
+    s.sendall(b"%d\\n" % size)
+    got = 0
+    while data := s.recv(1 << 20):
+        got += len(data)
+    assert got == size, got
+    s.close()
+    times.append(time.perf_counter() - began)
+print(statistics.median(times) * 1e3)
+"""
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    piece, left = bytes(1 << 16), int(await reader.readline())
+    while left:
+        writer.write(piece[:left])
+        left -= min(left, len(piece))
+        await writer.drain()
+    writer.close()
+
+
+async def _run(*argv: str) -> bytes:
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    return said
 
 
 async def held(name: str, count: int, rows: list[Row], label: str, target: str) -> None:

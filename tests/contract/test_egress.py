@@ -4,6 +4,7 @@ import asyncio
 import functools
 import http.server
 import logging
+import os
 import shutil
 import socket
 import ssl
@@ -194,6 +195,38 @@ async def test_a_program_that_says_nothing_is_hung_up_on(monkeypatch: pytest.Mon
         assert (await box.exec(["python3", "-c", wait], timeout_s=20)).stdout == "b''\n"
 
 
+def sockets() -> int:
+    return sum(os.readlink(path).startswith("socket:") for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+
+
+async def test_a_server_that_reads_nothing_keeps_no_socket_of_a_box_that_ended():
+    """What was sent and not taken is thrown away."""
+    taken: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda reader, writer: taken.append(writer), "127.0.0.1", 0, limit=1 << 10)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        send = (
+            f"import socket; s = socket.create_connection(('127.0.0.1', {PORT})); s.sendall(bytes([5, 1, 0]));"
+            f"s.recv(2); s.sendall(bytes([5, 1, 0, 1, 127, 0, 0, 1]) + ({port}).to_bytes(2, 'big'));"
+            "print(s.recv(99)[1]); s.sendall(bytes(1 << 25))"
+        )
+        async with start_sandbox("local", listed(f"127.0.0.1:{port}")) as box:
+            before = sockets()
+            process = await box.spawn(["python3", "-u", "-c", send])
+            assert await process.stdout.readline() == b"0\n"
+            await asyncio.sleep(0.5)
+            assert sockets() == before + 2  # both ends are this process's
+            await box.stop()
+        for _ in range(100):
+            if sockets() <= before:
+                break
+            await asyncio.sleep(0.02)
+        for writer in taken:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+        assert sockets() <= before
+
+
 async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reach, "TRY_TIMEOUT_S", 0.3)
     with socket.socket() as full:
@@ -206,7 +239,7 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
                 one.setblocking(False)
                 one.connect_ex(place)
             with pytest.raises(UnreachableHost, match="no answer"):
-                await reach.reach(AllowList([f"127.0.0.1:{place[1]}"]), *place)
+                await reach.reach(AllowList([f"127.0.0.1:{place[1]}"]), *place, asyncio.Semaphore())
         finally:
             for one in waiting:
                 one.close()
@@ -214,18 +247,19 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
 
 async def test_a_name_reaches_only_those_of_its_addresses_that_may_be_reached():
     """`localhost` and this machine's own name lead here: listing the name is not enough, listing an address is."""
+    one = asyncio.Semaphore()
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         for name in ("localhost", socket.gethostname()):
             with pytest.raises(RefusedHost, match="which needs an entry of its own"):
-                await reach.reach(AllowList([name, "*", "0.0.0.0/0"]), name, port)
+                await reach.reach(AllowList([name, "*", "0.0.0.0/0"]), name, port, one)
         with pytest.raises(RefusedHost, match="needs an entry of its own"):
-            await reach.reach(AllowList(["localhost", "127.0.0.1:1"]), "localhost", port)
-        upstream = await reach.reach(AllowList(["localhost", f"127.0.0.1:{port}"]), "LOCALHOST.", port)
+            await reach.reach(AllowList(["localhost", "127.0.0.1:1"]), "localhost", port, one)
+        upstream = await reach.reach(AllowList(["localhost", f"127.0.0.1:{port}"]), "LOCALHOST.", port, one)
         assert upstream.writer.get_extra_info("peername") == ("127.0.0.1", port)
         upstream.writer.close()
         with pytest.raises(UnreachableHost, match=r"cannot be looked up|did not answer"):
-            await reach.reach(AllowList(["no-such-host.invalid"]), "no-such-host.invalid", port)
+            await reach.reach(AllowList(["no-such-host.invalid"]), "no-such-host.invalid", port, one)
         with pytest.raises(UnreachableHost, match="refused"):
-            await reach.reach(AllowList(["127.0.0.2"]), "127.0.0.2", 1)
+            await reach.reach(AllowList(["127.0.0.2"]), "127.0.0.2", 1, one)

@@ -240,3 +240,11 @@ async def test_a_model_that_removes_the_programs_is_told_and_scored(kind):
 
     assert (record.reward, record.error) == (0.0, None)
     assert tool_texts(record)[1].startswith("Error: ")
+
+
+async def test_its_boxes_reach_what_is_allowed_and_no_more():
+    env = make(network="allowlist", allow=["files.example.org"])
+    line = "python3 -c 'import urllib.request as u; u.urlopen(\"http://other.example.org\")'"
+    (told,) = tool_texts(await run(env, [call("bash", command=line), "done"]))
+
+    assert "HTTP Error 403: not in this sandbox's allow list: other.example.org:80" in told

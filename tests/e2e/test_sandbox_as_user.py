@@ -14,6 +14,11 @@ import asyncio, os
 from verifiers.errors import SandboxPolicyError
 from verifiers.sandboxes import SandboxSpec, fork_sandbox, get_backend, start_sandbox
 
+SOCKS = (
+    "import socket; s = socket.create_connection(('127.0.0.1', 13128)); s.sendall(bytes([5, 1, 0])); "
+    "first = s.recv(9); s.sendall(bytes([5, 1, 0, 1, 127, 0, 0, 1, 0, 9])); print(first, s.recv(2))"
+)
+
 async def refused(**fields):
     try:
         async with start_sandbox("local", SandboxSpec(**fields)):
@@ -45,6 +50,9 @@ async def main():
                 assert (await last.exec(seen)).stdout == (await copy.exec(seen)).stdout
                 assert (await last.exec("ls gone; ls none; touch d/g; stat -c %a d")).stdout == "500\\n"
                 assert (await last.exec("ls d")).stdout == "f\\n"
+    async with start_sandbox("local", SandboxSpec(network="allowlist", disk_mb=8)) as box:
+        asked = await box.exec(["python3", "-c", SOCKS])
+        assert asked.stdout == "b'\\\\x05\\\\x00' b'\\\\x05\\\\x02'\\n", asked
     assert await refused(user="nobody")
     assert await refused(cpus=1.0)
     print("as expected")

@@ -48,8 +48,8 @@ class PythonEnv(SandboxEnv):
     ) -> None:
         """
         Args:
-            pip_install_packages: installed into each fresh box with pip; needs `network="full"`, or an image that has
-                them: an image is faster.
+            pip_install_packages: installed into each fresh box with pip; needs a network that reaches the index, or an
+                image that has them, which is faster.
             with_bash: offer the shell tool too.
         """
         super().__init__(**{"sandbox_name": "python-env", **options})

@@ -30,6 +30,7 @@ class SandboxRequest(Config):
     timeout_minutes: float | None = 60
     environment_vars: dict[str, str] | None = Field(default_factory=dict[str, str])
     network: str = "none"
+    allow: tuple[str, ...] = ()
     pids: int = 512
 
     def spec(self) -> SandboxSpec:
@@ -41,6 +42,7 @@ class SandboxRequest(Config):
             pids=self.pids,
             env=self.environment_vars or {},
             network=self.network,  # pyright: ignore[reportArgumentType] - checked by the spec
+            allow=self.allow,
             timeout_s=None if self.timeout_minutes is None else self.timeout_minutes * 60,
         )
 

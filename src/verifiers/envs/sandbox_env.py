@@ -6,7 +6,7 @@ Boxes come from `verifiers.sandboxes`: on this machine unless another backend is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
 from verifiers.decorators import cleanup, stop, teardown
@@ -59,6 +59,7 @@ class SandboxEnv(StatefulToolEnv):
         *,
         backend: str | Backend | None = None,
         network: str = "none",
+        allow: Sequence[str] = (),
         pids: int = 512,
         max_output: int = 64 * 1024,
         stop_errors: list[type[Exception]] | None = None,
@@ -73,7 +74,7 @@ class SandboxEnv(StatefulToolEnv):
             timeout_minutes: life of a box, from when a rollout gets it.
             timeout_per_command_seconds: of each `bash` call; the model reads that it ran out.
             backend: a sandbox backend or its name; None: the run's, which is `local` unless it says otherwise.
-            network: none, or full; other policies where the backend knows them.
+            network: none, full, or allowlist: what `allow` lists, see `SandboxSpec.allow`.
             max_output: bytes of stdout and of stderr the model is shown.
             team_id, advanced_configs, labels, sandbox_client_max_workers: of vendors' clouds; taken and not used.
         """
@@ -93,6 +94,7 @@ class SandboxEnv(StatefulToolEnv):
             timeout_minutes=timeout_minutes,
             environment_vars=dict(environment_vars or {}),
             network=network,
+            allow=tuple(allow),
             pids=pids,
         )
         self.active_sandboxes: set[str] = set()

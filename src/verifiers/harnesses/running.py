@@ -23,6 +23,7 @@ from verifiers.proxy.options import DoorOptions
 from verifiers.results.secrets import scrubbed
 from verifiers.sandboxes.base import Process, Sandbox, SandboxSpec
 from verifiers.sandboxes.carried import SCRIPT
+from verifiers.sandboxes.egress.door import DIRECT
 from verifiers.session import Harness, Session, StopRollout, World
 
 PLACE = "/tmp/.verifiers"
@@ -131,7 +132,7 @@ class ProgramHarness(Harness):
         try:
             process = await box.spawn(
                 [filled(word, values) for word in self._command(session)],
-                env={name: filled(text, values) for name, text in self._environment(values).items()},
+                env={name: filled(text, values) for name, text in self._environment(values, box.spec).items()},
             )
         except SandboxExecError as error:
             raise HarnessError(f"{self.name} could not be started in the box: {error}") from error
@@ -208,12 +209,13 @@ class ProgramHarness(Harness):
             files[f"{PLACE}/mcp.py"] = MCP_STDIO.read_text()
         return files
 
-    def _environment(self, values: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, values: Mapping[str, str], spec: SandboxSpec) -> dict[str, str]:
         found = ":".join(f"{self._folder}/{path}" for path in PATHS)
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         own = {"PATH": f"{found}:{path}:{self._folder}/{RUNTIME}"} if self.program.install is not None else {}
         place = {"HOME": values["home"], "PWD": values["workdir"]}  # some believe PWD more than the kernel
-        return {**place, "NO_COLOR": "1", "TERM": "dumb", **own, **self.program.env, **self.env}
+        loopback = DIRECT if spec.network == "allowlist" else {}  # the model is there, whatever the list says of it
+        return {**place, "NO_COLOR": "1", "TERM": "dumb", **loopback, **own, **self.program.env, **self.env}
 
 
 async def _python(box: Sandbox) -> str:

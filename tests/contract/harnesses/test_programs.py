@@ -71,6 +71,13 @@ except OSError:
     assert (await run(python(code))).reward == 1.0
 
 
+async def test_the_model_is_reached_past_an_allow_list():
+    """Also where the list gives the loopback address a meaning of its own."""
+    env = make(sandbox_spec={"network": "allowlist", "allow": ["127.0.0.1:9", "files.example.org"]})
+
+    assert (await run(python("open('out.txt', 'w').write(ask('x'))"), env=env)).reward == 1.0
+
+
 @pytest.mark.parametrize("line", ["exit 0", "exit 3", "echo lost; sleep 0.1", "no-such-program"])
 async def test_ending_without_one_call_is_a_fault_of_the_harness(line):
     record = await run(line)

@@ -6,13 +6,18 @@ Both ends are flow-controlled: nothing is read from one faster than the other ta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from verifiers.sandboxes.wire import CHUNK
 
+HEAD_TIMEOUT_S = 60.0
+"""For a program to say what it wants."""
 IDLE_TIMEOUT_S = 900.0
 """Without a byte in either direction."""
+FLUSH_TIMEOUT_S = 10.0
+"""For a server to take the last bytes, when everything else is over."""
 
 
 class Upstream(NamedTuple):
@@ -20,6 +25,22 @@ class Upstream(NamedTuple):
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+
+
+@asynccontextmanager
+async def using(upstream: Upstream) -> AsyncIterator[Upstream]:
+    """`upstream`, whose socket is gone at the end, and at once if that is an error."""
+    try:
+        yield upstream
+        upstream.writer.close()
+        async with asyncio.timeout(FLUSH_TIMEOUT_S):
+            await upstream.writer.wait_closed()
+    finally:
+        upstream.writer.transport.abort()
+
+
+Reach: TypeAlias = Callable[[str, int], Awaitable[Upstream]]
+"""Connects to a host and port, or raises `ValueError`, `RefusedHost` or `UnreachableHost`."""
 
 
 class Peer(Protocol):
@@ -80,7 +101,8 @@ class Idle:
         return await self._limit.__aexit__(*error)
 
     def touch(self) -> None:
-        self._limit.reschedule(asyncio.get_running_loop().time() + self.seconds)
+        if not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + self.seconds)
 
 
 async def together(main: Coroutine[Any, Any, None], other: Coroutine[Any, Any, None], *, wait: bool) -> None:

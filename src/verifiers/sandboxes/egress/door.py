@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,7 +10,8 @@ from ipaddress import ip_address
 
 from verifiers.sandboxes.egress.allow import AllowList
 from verifiers.sandboxes.egress.carrying import Program, Upstream
-from verifiers.sandboxes.egress.reach import RefusedHost, reach
+from verifiers.sandboxes.egress.reach import LOOKUPS, RefusedHost, reach
+from verifiers.sandboxes.egress.socks import VERSION, serve_socks
 from verifiers.sandboxes.relay import Connection
 
 log = logging.getLogger("verifiers.sandboxes")
@@ -17,6 +19,8 @@ PORT = 13128
 """Of the box's loopback. A fixed one, as programs learn it from their environment before anything runs."""
 MAX_CONNECTIONS = 256
 """Of one box at a time; more are hung up on."""
+DIRECT = dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
+"""For programs that need the box's own loopback, by address, whatever the list says of it."""
 MAX_WARNINGS = 20
 """Hosts that one box's refusals are logged for."""
 
@@ -40,6 +44,7 @@ class Door:
     def __init__(self, box: str, entries: Iterable[str]) -> None:
         self.box, self.allow = box, AllowList(entries)
         self.open = 0
+        self._lookups = asyncio.Semaphore(LOOKUPS)
         self._warned: set[str] = set()
 
     async def serve(self, connection: Connection) -> None:
@@ -56,18 +61,19 @@ class Door:
             self.open -= 1
 
     async def _serve(self, connection: Connection) -> None:
-        from verifiers.sandboxes.egress.forward import serve_http  # its parser is of no use to boxes without a way out
-        from verifiers.sandboxes.egress.socks import VERSION, serve_socks
-
         program = Program(connection)
         first = await program.read()
         program.put_back(first)
-        serve = serve_socks if first[:1] == bytes([VERSION]) else serve_http
-        await serve(program, self._reach)
+        if first[:1] == bytes([VERSION]):
+            await serve_socks(program, self._reach)
+        else:
+            from verifiers.sandboxes.egress.forward import serve_http  # its parser is of no use to other boxes
+
+            await serve_http(program, self._reach)
 
     async def _reach(self, host: str, port: int) -> Upstream:
         try:
-            return await reach(self.allow, host, port)
+            return await reach(self.allow, host, port, self._lookups)
         except RefusedHost as error:
             self._warn(str(error))
             raise

@@ -15,13 +15,22 @@ from typing import NamedTuple
 import h11
 
 from verifiers.sandboxes.egress.allow import split_port
-from verifiers.sandboxes.egress.carrying import IDLE_TIMEOUT_S, Idle, Program, Upstream, together, tunnel
+from verifiers.sandboxes.egress.carrying import (
+    HEAD_TIMEOUT_S,
+    IDLE_TIMEOUT_S,
+    Idle,
+    Program,
+    Reach,
+    Upstream,
+    together,
+    tunnel,
+    using,
+)
 from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
 from verifiers.sandboxes.wire import CHUNK
 
 MAX_HEAD = 1 << 16
 """Bytes of a request's or an answer's head."""
-HEAD_TIMEOUT_S = 60.0
 LINGER_S = 5.0
 """How long a program that has its answer and still owes a body may be silent before it is hung up on."""
 ABSOLUTE = re.compile(rb"(?i:http)://([^/?#@\\]+)(/[^#]*|\?[^#]*)?")
@@ -30,7 +39,6 @@ HOP_BY_HOP = frozenset(
     b"te trailer transfer-encoding upgrade".split()
 )
 
-Reach = Callable[[str, int], Awaitable[Upstream]]
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -58,26 +66,23 @@ async def serve_http(program: Program, reach: Reach) -> None:
         OSError: either side hung up in the middle, or nothing moved for long.
     """
     server = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
-    request = upstream = None
+    request = None
     try:
         async with Idle(HEAD_TIMEOUT_S):
             request = await _next(server, program.read)
         if not isinstance(request, h11.Request):
             return  # it said nothing
         target = _target(request)
-        upstream = await reach(target.host, target.port)
-        if target.path:
-            await _Exchange(program, server, upstream).run(request, target)
-        else:
-            await _open_tunnel(program, server)
-            await tunnel(program, upstream)
+        async with using(await reach(target.host, target.port)) as upstream:
+            if target.path:
+                await _Exchange(program, server, upstream).run(request, target)
+            else:
+                await _open_tunnel(program, server)
+                await tunnel(program, upstream)
     except (RefusedHost, UnreachableHost, _Bad, h11.RemoteProtocolError, ValueError) as error:
         await _refuse(program, server, error, with_body=not _is_head(request))
     except h11.LocalProtocolError as error:
         raise ConnectionResetError(str(error)) from error
-    finally:
-        if upstream is not None:
-            upstream.writer.close()
 
 
 def _is_head(request: object) -> bool:

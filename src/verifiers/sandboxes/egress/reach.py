@@ -22,8 +22,10 @@ REACH_TIMEOUT_S = 30.0
 """For looking a name up and connecting, over all its addresses."""
 TRY_TIMEOUT_S = 10.0
 """For one address of several."""
-LOOKUP_THREADS = 16
+LOOKUP_THREADS = 32
 """Of this process, for all boxes: name servers that do not answer must not take the threads of everything else."""
+LOOKUPS = 4
+"""Of one box at a time, nor those of other boxes."""
 
 
 class RefusedHost(Exception):
@@ -35,12 +37,12 @@ class UnreachableHost(Exception):
 
 
 @cache
-def _lookups() -> ThreadPoolExecutor:
+def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="egress-lookup")
 
 
-async def reach(allow: AllowList, host: str, port: int) -> Upstream:
-    """A connection to `host`, as a box wrote it.
+async def reach(allow: AllowList, host: str, port: int, lookups: asyncio.Semaphore) -> Upstream:
+    """A connection to `host`, as a box wrote it; `lookups` bounds those of the box.
 
     Raises:
         ValueError: `host` is no host.
@@ -50,12 +52,13 @@ async def reach(allow: AllowList, host: str, port: int) -> Upstream:
     found = host_of(host)
     try:
         async with asyncio.timeout(REACH_TIMEOUT_S):
-            return await _connect_to_one(await _addresses(allow, found, port), port, f"{found}:{port}")
+            addresses = await _addresses(allow, found, port, lookups)
+            return await _connect_to_one(addresses, port, f"{found}:{port}")
     except TimeoutError:
         raise UnreachableHost(f"{found}:{port} did not answer in {REACH_TIMEOUT_S:.0f} s") from None
 
 
-async def _addresses(allow: AllowList, host: str | Address, port: int) -> list[Address]:
+async def _addresses(allow: AllowList, host: str | Address, port: int, lookups: asyncio.Semaphore) -> list[Address]:
     """Where to connect to, every address of it allowed."""
     if not isinstance(host, str):
         reason = allow.refusal(host, port, listed=False)
@@ -65,7 +68,8 @@ async def _addresses(allow: AllowList, host: str | Address, port: int) -> list[A
     if not allow.has_name(host, port):
         raise _refused(allow, host, port, "")
     try:
-        found = await asyncio.get_running_loop().run_in_executor(_lookups(), _look_up, host, port)
+        async with lookups:
+            found = await asyncio.get_running_loop().run_in_executor(_threads(), _look_up, host, port)
     except (OSError, UnicodeError) as error:
         raise UnreachableHost(f"{host} cannot be looked up: {error}") from error
     refusals = {address: allow.refusal(address, port, listed=True) for address in found}

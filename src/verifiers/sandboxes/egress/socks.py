@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from verifiers.sandboxes.egress.carrying import Idle, Program, tunnel
-from verifiers.sandboxes.egress.forward import HEAD_TIMEOUT_S, Reach
+from verifiers.sandboxes.egress.carrying import HEAD_TIMEOUT_S, Idle, Program, Reach, tunnel, using
 from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
 
 VERSION = 5
@@ -29,15 +28,14 @@ async def serve_socks(program: Program, reach: Reach) -> None:
     Raises:
         OSError: either side hung up in the middle, or nothing moved for long.
     """
-    upstream = None
     try:
         async with Idle(HEAD_TIMEOUT_S):
             if not await _agreed(program):
                 return
             host, port = await _request(program)
-        upstream = await reach(host, port)
-        await program.write(_reply(DONE))
-        await tunnel(program, upstream)
+        async with using(await reach(host, port)) as upstream:
+            await program.write(_reply(DONE))
+            await tunnel(program, upstream)
     except RefusedHost:
         await program.write(_reply(NOT_ALLOWED))
         program.end()
@@ -50,9 +48,6 @@ async def serve_socks(program: Program, reach: Reach) -> None:
     except _Bad as error:
         await program.write(_reply(error.code))
         program.end()
-    finally:
-        if upstream is not None:
-            upstream.writer.close()
 
 
 async def _agreed(program: Program) -> bool:
