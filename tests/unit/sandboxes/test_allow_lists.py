@@ -71,6 +71,15 @@ def test_names_of_other_scripts_are_what_they_are_on_the_wire():
     assert host_of("BÜCHER.example.") == "xn--bcher-kva.example"
 
 
+@pytest.mark.parametrize("written", ["10.0.0.1", "::ffff:10.0.0.1", "[::FFFF:a00:1]"])
+def test_an_address_is_the_same_in_every_form(written: str):
+    address = host_of(written)
+
+    assert str(address) == "10.0.0.1"
+    assert AllowList([written]).refusal(address, 80, listed=False) is None  # pyright: ignore[reportArgumentType]
+    assert AllowList(["10.0.0.0/8"]).refusal(address, 80, listed=False) is None  # pyright: ignore[reportArgumentType]
+
+
 def test_a_long_list_is_shown_in_part():
     shown = str(AllowList(f"h{number}.example" for number in range(30)))
 
