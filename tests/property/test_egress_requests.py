@@ -166,3 +166,21 @@ def test_at_most_one_request_of_one_meaning_goes_on(request: bytes, cuts: list[i
         check(got)
         assert b"hidden" not in got.partition(b"\r\n\r\n")[0]
     assert answered == b"" or answered.startswith(b"HTTP/1.1 ")
+
+
+def test_a_good_request_goes_on_as_it_must():
+    """So that the test above is not true of a proxy that passes nothing on."""
+    sent = (
+        b"POST http://a.example:81?q HTTP/1.1\r\nHost: elsewhere\r\nX-Mine: 1\r\nX-Kept: 2\r\nTE: trailers\r\n"
+        b"Connection: X-Mine\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nGET http://a.example/hidden"
+    )
+    got, answered = asyncio.run(passed_on([sent]))
+
+    assert got.partition(b"\r\n\r\n")[0].split(b"\r\n") == [
+        b"POST /?q HTTP/1.1",
+        b"Host: a.example:81",
+        b"X-Kept: 2",
+        b"Transfer-Encoding: chunked",
+        b"Connection: close",
+    ]
+    assert answered.endswith(b"\r\n\r\nok")
