@@ -31,7 +31,9 @@ async def fill(box: Sandbox) -> None:
 
 @pytest.fixture
 def limited() -> LocalBackend:
-    return get_backend("local")  # pyright: ignore[reportReturnType]
+    backend = get_backend("local")
+    assert isinstance(backend, LocalBackend)
+    return backend
 
 
 async def cgroups_of(backend: LocalBackend) -> list[str]:
@@ -72,7 +74,7 @@ def cgroup() -> Iterator[Path]:
     """A fresh cgroup of version 2, with or without controllers."""
     own = delegated.own_folders()
     if not own or os.geteuid() != 0:
-        pytest.skip("needs root and a mounted cgroup2; this machine has none")
+        pytest.skip("needs root and a mounted cgroup2: run the tests as root")
     folder = Path(own[-1], f"verifiers-test-{os.getpid()}")
     folder.mkdir()
     try:

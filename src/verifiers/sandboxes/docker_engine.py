@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -60,7 +59,7 @@ def engine_address(environ: Mapping[str, str] = os.environ) -> EngineAddress:
     if not named:
         runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
         known = (*SOCKETS, f"{runtime}/docker.sock", f"{runtime}/podman/podman.sock")
-        return EngineAddress(next((path for path in known if Path(path).exists()), SOCKETS[0]))
+        return EngineAddress(next((path for path in known if os.path.exists(path)), SOCKETS[0]))
     parts = urlsplit(named)
     if parts.scheme == "unix":
         return EngineAddress(parts.path)

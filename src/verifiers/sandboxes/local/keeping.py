@@ -16,7 +16,7 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
 from verifiers.sandboxes import carried
-from verifiers.sandboxes.local import bwrap, host, scope, seccomp
+from verifiers.sandboxes.local import bwrap, host, refusal, scope, seccomp
 from verifiers.sandboxes.local.bwrap import SHELL, Layout
 from verifiers.sandboxes.local.keeper import FIRST_ID, ID_COUNT, PLACE, source
 from verifiers.sandboxes.mounts import mount_folder
@@ -167,7 +167,9 @@ async def start_keeper(image_folder: str) -> Keeper:
         errors.append(error)
         if os.geteuid() == 0:
             break
-    raise SandboxStartError(f"the kernel or a container around this process allows no namespaces: {errors[0]}")
+    raise SandboxStartError(
+        f"the kernel or a container around this process allows no namespaces: {errors[0]}{refusal.advice()}"
+    )
 
 
 async def _keeper_in_scope(setup: dict[str, Any]) -> Keeper | None:
@@ -175,11 +177,7 @@ async def _keeper_in_scope(setup: dict[str, Any]) -> Keeper | None:
     ahead = scope.command(setup["name"])
     if ahead is None:
         return None
-    try:
-        keeper, _ = await _try_keeper(setup, ahead)
-    except TimeoutError:
-        return None
-    return keeper
+    return (await _try_keeper(setup, ahead))[0]
 
 
 def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool) -> dict[str, Any]:
@@ -233,13 +231,22 @@ async def _try_keeper(setup: dict[str, Any], ahead: scope.Ahead = scope.NOTHING)
     try:
         message = await asyncio.wait_for(loop.sock_recv(ours, 1 << 16), START_TIMEOUT_S)
         ready = json.loads(message) if message else {"ready": False, "error": "its keeper process died"}
+    except TimeoutError:
+        ready = {"ready": False, "error": f"no answer within {START_TIMEOUT_S:g} s"}
     except BaseException:
-        process.kill()
-        process.wait()
-        ours.close()
+        _end(process, ours)
         raise
     if ready["ready"]:
         return Keeper(process, ours, ready), ""
-    ours.close()
-    process.wait()
+    _end(process, ours)
     return None, ready["error"]
+
+
+def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    """A keeper that hears nothing more ends by itself, and removes its cgroups; one that does not is killed."""
+    control.close()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -124,12 +124,12 @@ class _Line(asyncio.Protocol):
         self.link.wire.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The agent is gone; the keeper tells why within moments."""
+        """The agent is gone; the keeper tells why, late if the box is short of memory."""
         ended = self.link.ended
         if ended is None or ended.done():
             self.link.wire.lose(SandboxLostError(f"sandbox {self.link.id} is gone"))
         else:
-            asyncio.get_running_loop().call_later(2.0, self._give_up)
+            asyncio.get_running_loop().call_later(STOP_TIMEOUT_S, self._give_up)
 
     def _give_up(self) -> None:
         self.link.wire.lose(SandboxLostError(f"sandbox {self.link.id} is gone"))

@@ -78,10 +78,11 @@ def enter_as_root(setup: dict[str, Any], cgroups: Cgroups | UnifiedCgroups, cont
     go, tell_go = os.pipe()
     pid = os.fork()
     if pid:
-        os.read(ready, 1)
-        write_map(pid, *setup["ids"])
-        cgroups.take(pid)
-        os.write(tell_go, b"g")
+        os.close(tell_ready)
+        if os.read(ready, 1):  # else it may have no namespaces, says so and ends
+            write_map(pid, *setup["ids"])
+            cgroups.take(pid)
+            os.write(tell_go, b"g")
         stay_outside(pid, cgroups, control)
     die_with_parent(signal.SIGKILL)
     own_proc()
