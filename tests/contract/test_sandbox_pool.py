@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from verifiers.errors import SandboxLostError
+from verifiers.errors import ConfigError, SandboxLostError
 from verifiers.rollout.provision import RunBoxes
 from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.owner import RUN
@@ -150,3 +150,50 @@ async def test_a_run_has_one_pool_for_each_backend():
         await stop_box(box)
     await boxes.close()
     assert await own_boxes() == []
+
+
+class Counted:
+    """The local backend, and how many boxes it was asked for."""
+
+    def __init__(self) -> None:
+        self.engine, self.started = get_backend("local"), 0
+
+    async def start(self, spec: SandboxSpec):
+        self.started += 1
+        return await self.engine.start(spec)
+
+    def __getattr__(self, name: str):
+        return getattr(self.engine, name)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_kinds_that_are_asked_for_in_turn_do_not_take_each_others_boxes(limit: int):
+    backend, rounds = Counted(), 8
+    async with SandboxPool(backend, limit=limit) as pool:
+        for _ in range(rounds):
+            await use(pool, SPEC, times=1)
+            await use(pool, replace(SPEC, memory_mb=65), times=1)
+            await asyncio.sleep(0.1)
+        assert await settled(pool, limit)
+    assert backend.started <= 2 * rounds + limit + 1
+
+
+async def test_a_pool_given_for_a_run_is_its_pool_and_stays_open():
+    async with SandboxPool("local") as pool:
+        boxes = RunBoxes(pool)
+        for _ in range(2):
+            await stop_box(await boxes.start(SPEC))
+        await boxes.close()
+        assert await settled(pool, 1)
+
+
+def test_a_pool_serves_one_event_loop():
+    pool = SandboxPool("local")
+
+    async def once() -> None:
+        async with start_sandbox(pool, SPEC):
+            pass
+
+    asyncio.run(once())
+    with pytest.raises(ConfigError, match="one event loop"):
+        asyncio.run(once())

@@ -85,6 +85,8 @@ class RunBoxes:
         return await start_box(self._pool(backend or self.backend), spec)
 
     def _pool(self, backend: str | Backend) -> SandboxPool:
+        if isinstance(backend, SandboxPool):
+            return backend  # its owner closes it
         key = backend if isinstance(backend, str) else id(backend)
         if key not in self._pools:
             self._pools[key] = SandboxPool(backend, limit=AHEAD)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
-from verifiers.errors import SandboxError
+from verifiers.errors import ConfigError, SandboxError
 from verifiers.sandboxes.base import Backend, BoxInfo, Sandbox, SandboxSpec
 from verifiers.sandboxes.box import AgentSandbox
 from verifiers.sandboxes.registry import STOP_TIMEOUT_S, stop_box, usable_backend
@@ -56,12 +56,24 @@ class _Shelf:
         """How many should wait: as many as were asked for at the busiest time; none after a single request."""
         if self.times < 2:
             return 0
-        interval_s = (self.last_taken - self.first_taken) / (self.times - 1)
-        if now - self.last_taken > IDLE_S + 3 * interval_s:
+        if now - self.last_taken > IDLE_S + 3 * self.interval_s:
             return 0
         while self.taken and self.taken[0] < now - HORIZON_S:
             self.taken.popleft()
         return max(1, _most_within(self.taken, MARGIN * self.start_s))
+
+    @property
+    def held(self) -> int:
+        """How many wait or will do so soon."""
+        return len(self.ready) + len(self.starting)
+
+    @property
+    def interval_s(self) -> float:
+        return (self.last_taken - self.first_taken) / max(1, self.times - 1)
+
+    def pause_s(self, now: float) -> float:
+        """About how long until the next is asked for; of kinds alike, the one that has boxes keeps them."""
+        return max(self.interval_s, now - self.last_taken) * (0.5 if self.held else 1.0)
 
     def note_start(self, took_s: float) -> None:
         self.start_s += 0.2 * (took_s - self.start_s)
@@ -90,6 +102,7 @@ class SandboxPool:
         self._shelves: dict[str, _Shelf] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,6 +123,9 @@ class SandboxPool:
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """A box that waited, else a new one; as with any backend the caller applies `files` and `setup`."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise ConfigError("a SandboxPool serves one event loop, whose end its boxes do not outlive; make a new one")
+        self._loop = asyncio.get_running_loop()
         engine = await self._engine()
         if self._closed:
             return await engine.start(spec)
@@ -136,30 +152,40 @@ class SandboxPool:
         return shelf
 
     def _refill(self, engine: Backend) -> None:
-        """Start what is missing and stop what is too much; the kinds asked for last come first."""
+        """Start what is missing, and stop what nobody waits for or what keeps kinds in more demand from their room."""
         if self._closed:
             return
-        now, room = time.monotonic(), self.limit
-        plan: list[tuple[_Shelf, int]] = []
-        for shelf in reversed(self._shelves.values()):
-            wanted = min(shelf.wanted(now), room)
-            room -= wanted
-            plan.append((shelf, wanted))
-            while len(shelf.ready) > wanted:
+        now = time.monotonic()
+        wanted = {key: shelf.wanted(now) for key, shelf in self._shelves.items()}
+        share = self._shares(wanted, now)
+        missing = sum(max(0, share[key] - shelf.held) for key, shelf in self._shelves.items())
+        crowded = missing - (self.limit - sum(shelf.held for shelf in self._shelves.values()))
+        for key, shelf in self._shelves.items():
+            while shelf.ready and (shelf.held > wanted[key] or (crowded > 0 and shelf.held > share[key])):
                 self._discard(shelf.ready.pop())
-        for shelf, wanted in plan:
-            missing = wanted - len(shelf.ready) - len(shelf.starting)
-            for _ in range(min(missing, self.limit - self.waiting - self._being_started)):
+                crowded -= 1
+        room = self.limit - sum(shelf.held for shelf in self._shelves.values())
+        for key, shelf in self._shelves.items():
+            for _ in range(min(share[key] - shelf.held, room)):
+                room -= 1
                 task = asyncio.ensure_future(self._start_one(engine, shelf))
                 shelf.starting.add(task)
                 task.add_done_callback(shelf.starting.discard)
         for key in list(self._shelves)[: max(0, len(self._shelves) - KINDS)]:
-            if not self._shelves[key].ready and not self._shelves[key].starting:
+            if not self._shelves[key].held:
                 del self._shelves[key]
 
-    @property
-    def _being_started(self) -> int:
-        return sum(len(shelf.starting) for shelf in self._shelves.values())
+    def _shares(self, wanted: Mapping[str, int], now: float) -> dict[str, int]:
+        """How many boxes each kind may keep: one after the other gets one more, those in most demand first."""
+        share = dict.fromkeys(wanted, 0)
+        asking = sorted((key for key in wanted if wanted[key]), key=lambda key: self._shelves[key].pause_s(now))
+        room = self.limit
+        while asking and room > 0:
+            for key in asking[:room]:
+                share[key] += 1
+            room -= len(asking)
+            asking = [key for key in asking if share[key] < wanted[key]]
+        return share
 
     async def _start_one(self, engine: Backend, shelf: _Shelf) -> None:
         began = time.monotonic()
