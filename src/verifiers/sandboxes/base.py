@@ -216,6 +216,9 @@ class Sandbox(Protocol):
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a regular file; links are followed inside the box only.
 
+        Args:
+            max_bytes: None: `spec.disk_mb`. A file with holes can be larger than that at no cost to the box.
+
         Raises:
             FileNotFoundError, IsADirectoryError, PermissionError: as for a local file.
             SandboxPolicyError: it is neither file nor folder (a FIFO, a device), or has more than `max_bytes`.
@@ -234,6 +237,9 @@ class Sandbox(Protocol):
         """Copy a file or folder of the box to `target`, which becomes the copy.
 
         Modes are kept without setuid, setgid and sticky bits. Never writes outside `target`, whatever the box holds.
+
+        Args:
+            max_bytes: of all contents together; None: `spec.disk_mb`, which files with holes and hard links can exceed.
 
         Raises:
             FileNotFoundError: nothing at `path`.

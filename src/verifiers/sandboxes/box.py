@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from verifiers.errors import (
+    ConfigError,
     SandboxError,
     SandboxExpiredError,
     SandboxLostError,
@@ -169,9 +170,15 @@ class AgentSandbox:
         finally:
             self.wire.streams.pop(channel, None)
 
+    def _bound(self, max_bytes: int | None) -> int:
+        """A box pays nothing for the holes of a file of terabytes: this machine must not either."""
+        if max_bytes is not None and max_bytes < 0:
+            raise ConfigError(f"max_bytes={max_bytes} must be at least 0")
+        return self.spec.disk_mb << 20 if max_bytes is None else max_bytes
+
     async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         await self.connected()
-        return await transfer.read(self.wire, path, max_bytes)
+        return await transfer.read(self.wire, path, self._bound(max_bytes))
 
     async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
         await self.connected()
@@ -183,7 +190,7 @@ class AgentSandbox:
 
     async def download(self, path: str, target: Path | str, *, max_bytes: int | None = None) -> None:
         await self.connected()
-        await transfer.download(self.wire, path, Path(target), max_bytes)
+        await transfer.download(self.wire, path, Path(target), self._bound(max_bytes))
 
     async def expose(self, port: int) -> Address:
         if self.wire.error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,11 @@ from verifiers.errors import SandboxLostError
 from verifiers.sandboxes.base import Address
 from verifiers.sandboxes.transfer import encoded
 from verifiers.sandboxes.wire import CHUNK, Grants, Wire
+
+log = logging.getLogger("verifiers.sandboxes")
+MAX_ACCEPTED = 512
+"""Connections out of one box at a time; more are hung up on. Each takes descriptors of this process and up to a
+window of its memory, and those are everybody's."""
 
 
 def _check_socket(source: Path) -> None:
@@ -125,6 +131,8 @@ class Relays:
         self._answers: dict[int, Callable[[Connection], Awaitable[None]]] = {}
         """What serves the connections of each listener in the box."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepted_now = 0
+        self._warned = False
         wire.on_accept = self._accepted
 
     async def expose(self, port: int) -> Address:
@@ -176,12 +184,20 @@ class Relays:
         connection = Connection(self.wire)
         connection.channel = channel
         self.wire.streams[channel] = connection
+        if self._accepted_now >= MAX_ACCEPTED:
+            if not self._warned:
+                log.warning("a sandbox holds %d connections out of it; further ones are hung up on", MAX_ACCEPTED)
+            self._warned = True
+            connection.drop()
+            return
+        self._accepted_now += 1
         self._own(asyncio.ensure_future(self._answer(self._answers[listener], connection)))
 
     async def _answer(self, answer: Callable[[Connection], Awaitable[None]], connection: Connection) -> None:
         try:
             await answer(connection)
         finally:
+            self._accepted_now -= 1
             connection.drop()
 
     def _own(self, task: asyncio.Task[None]) -> None:

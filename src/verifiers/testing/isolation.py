@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import pytest
 
-from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError
+from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxPolicyError
 from verifiers.sandboxes import Backend, Sandbox, SandboxSpec, start_sandbox
 
 SECRET = "isolation-secret-b91e"
@@ -28,6 +28,19 @@ family, target = sys.argv[1], sys.argv[2]
 s = socket.socket(getattr(socket, family)); s.settimeout(3)
 s.connect("\\0" + target if family == "AF_UNIX" else (target.split(":")[0], int(target.split(":")[1])))
 print("connected")
+"""
+MANY_CONNECTIONS = """
+import socket, time
+held, end = [], time.time() + 8
+while len(held) < 2500 and time.time() < end:
+    s = socket.socket(socket.AF_UNIX); s.settimeout(0.2)
+    try:
+        s.connect("s")
+        held.append(s)
+    except OSError:
+        s.close()
+print(len(held))
+time.sleep(1)
 """
 TTY_INJECTION = """
 import fcntl, os, pty, termios
@@ -171,6 +184,21 @@ class IsolationConformance:
                 await asyncio.wait_for(box.download(path, tmp_path / "copy", max_bytes=1 << 20), 30)
             assert os.listdir(tmp_path) == [], path
 
+    async def test_files_larger_than_the_disk_do_not_come_out(self, box: Sandbox, tmp_path: Path) -> None:
+        """Holes and hard links cost the box nothing; whoever reads them without a limit of his own pays for all."""
+        size = self.spec.disk_mb << 19
+        await box.exec(
+            f"mkdir holes links; for n in 1 2 3; do truncate -s {size} holes/$n; done; "
+            f"truncate -s {size} links/1; ln links/1 links/2; ln links/1 links/3"
+        )
+        if (await box.exec(f"truncate -s {3 * size} hole")).ok:
+            with pytest.raises(SandboxPolicyError, match="max_bytes"):
+                await box.read("hole")
+        for path in ("holes", "links"):
+            with pytest.raises(SandboxPolicyError, match="max_bytes"):
+                await box.download(path, tmp_path / "copy")
+            assert os.listdir(tmp_path) == []
+
     async def test_names_and_hard_links_come_out_as_plain_files(self, box: Sandbox, tmp_path: Path) -> None:
         await box.exec(
             "mkdir t; echo one >t/-rf; ln t/-rf t/..x; ln -s . t/self; echo two >\"$(printf 't/a\\377\\nb')\""
@@ -272,6 +300,25 @@ class IsolationConformance:
         await busy.kill()
 
     # -- what is left -----------------------------------------------------------------------------------------
+
+    async def test_connections_out_of_a_box_have_an_end(self, box: Sandbox, tmp_path: Path) -> None:
+        """Each takes descriptors of this process: thousands would leave it none for anything else."""
+        held: set[asyncio.StreamWriter] = set()
+
+        def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            held.add(writer)
+
+        server = await asyncio.start_unix_server(hold, tmp_path / "s")
+        await box.bind_socket(tmp_path / "s", "s")
+        try:
+            opened = await self.python(box, MANY_CONNECTIONS)
+            await asyncio.sleep(0.5)
+            assert 64 <= len(held) < 1000, opened
+        finally:
+            for writer in held:
+                writer.close()
+            server.close()
+        assert (await box.exec("echo alive", timeout_s=20)).stdout == "alive\n"
 
     async def test_nothing_outlives_the_box(self) -> None:
         marker = f"48{os.getpid() % 100000:05d}"

@@ -51,18 +51,24 @@ def file_frames(path, limit, flags=0):
             raise OSError(errno.EISDIR, posix.strerror(errno.EISDIR))
         if not stat.S_ISREG(found.st_mode):
             raise Refused(f"{shown(path)} is a {kind_of(found.st_mode)}, not a file")
-        yield b"S", b"%d %d" % (found.st_mode & 0o777, found.st_size)
         left = limit
+        if limit >= 0 and found.st_size > left:
+            raise too_large(path, limit)
+        yield b"S", b"%d %d" % (found.st_mode & 0o777, found.st_size)
         while True:
             data = posix.read(fd, CHUNK)
             if not data:
                 return
             if limit >= 0 and len(data) > left:
-                raise Refused(f"{shown(path)} has more than {limit} bytes")
+                raise too_large(path, limit)
             left -= len(data)
             yield b"D", data
     finally:
         posix.close(fd)
+
+
+def too_large(path, limit):
+    return Refused(f"{shown(path)} has more than the {limit} bytes that are left of max_bytes")
 
 
 def tree_frames(path, limit):
