@@ -343,11 +343,29 @@ def test_completion_scripts_are_printed(shell: str, tmp_path: Path):
 
     assert done.returncode == 0
     assert "rollouts-per-example" in done.stdout
-    if shell == "bash":
-        check = "complete -p vf-eval && COMP_WORDS=(vf-eval arith) COMP_CWORD=1; _vf_eval; echo ${COMPREPLY[0]}"
-        script = f"{done.stdout}\n{check}"
-        offered = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-        assert offered.stdout.splitlines()[-1] == "arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("vf-eval arith", "arithmetic"),
+        ("vf-eval arithmetic --harness co", "codex"),
+        ("vf-image pru", "prune"),
+        ("vf-image ls --j", "--json"),
+        ("vf-image prune --", "--help --older-than-days"),
+        ("vf-sandbox ls --backend mo", "modal"),
+        ("vf-export run --to p", "parquet"),
+        ("vf-train --res", "--resume"),
+    ],
+)
+def test_bash_completes_every_command(words: str, offered: str, tmp_path: Path):
+    script = vf_eval("--completion", "bash", cwd=tmp_path).stdout
+    program, count = words.split()[0], len(words.split()) - 1
+    ask = f"complete -p {program}; COMP_WORDS=({words}) COMP_CWORD={count}; _{program.replace('-', '_')}"
+    say = 'echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}\n{say}"], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == offered
 
 
 def cpu_of(argv: list[str]) -> float:

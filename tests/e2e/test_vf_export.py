@@ -41,7 +41,9 @@ async def test_each_format(run, capsys):
     assert main([str(run), "--format", "kto"]) == 0
     assert main([str(run), "--format", "rows"]) == 2
     assert "keep_tokens" in capsys.readouterr().err
-    assert main([str(run), "--format", "stf"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main([str(run), "--format", "stf"])
+    assert "invalid choice: 'stf' (choose from 'sft', 'dpo', 'kto', 'rows')" in capsys.readouterr().err
     assert main([str(run / "nowhere")]) == 2
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from verifiers.cli.options import OneLineParser
 from verifiers.errors import ConfigError, VerifiersError
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ PROG = "vf-export"
 _SUFFIX = {"jsonl": ".jsonl", "parquet": ".parquet", "datasets": ""}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROG, description="Write a finished run as training data.")
-    parser.add_argument("run", help="a run folder, or a results.jsonl")
-    parser.add_argument("--format", default="sft", metavar="FORMAT", help="sft, dpo, kto or rows (default: sft)")
-    parser.add_argument("-o", "--output", type=Path, help="file or folder to write (default: RUN/FORMAT.jsonl)")
-    parser.add_argument("--to", default="jsonl", metavar="TARGET", help="jsonl, parquet or datasets (default: jsonl)")
-    choice = parser.add_argument_group("which rollouts; unscored ones are never exported")
+def parser() -> OneLineParser:
+    from verifiers.training.exports import FORMATS, TARGETS
+
+    made = OneLineParser(prog=PROG, description="Write a finished run as training data.")
+    made.add_argument("run", help="a run folder, or a results.jsonl")
+    made.add_argument("--format", default="sft", choices=FORMATS, help="default: sft")
+    made.add_argument("-o", "--output", type=Path, help="file or folder to write (default: RUN/FORMAT.jsonl)")
+    made.add_argument("--to", default="jsonl", choices=TARGETS, help="default: jsonl")
+    choice = made.add_argument_group("which rollouts; unscored ones are never exported")
     choice.add_argument("--min-reward", type=float, metavar="X", help="leave out rollouts below it")
     choice.add_argument("--max-reward", type=float, metavar="X", help="leave out rollouts above it")
     choice.add_argument("--best-of", type=int, metavar="K", help="the K best of each task")
@@ -31,23 +34,21 @@ def _parser() -> argparse.ArgumentParser:
     choice.add_argument("--max-total", type=int, metavar="N", help="at most N in all")
     choice.add_argument("--keep-duplicates", action="store_true", help="keep rollouts of a task that say the same")
     choice.add_argument("--keep-truncated", action="store_true", help="keep rollouts that were cut off")
-    form = parser.add_argument_group("of one format")
+    form = made.add_argument_group("of one format")
     form.add_argument("--messages", action="store_true", help="sft: messages, also where token ids were recorded")
     form.add_argument("--min-gap", type=float, default=0.0, metavar="X", help="dpo: rewards must differ by more")
     form.add_argument("--pairs-per-task", type=int, default=1, metavar="N", help="dpo: at most N pairs (default: 1)")
     form.add_argument(
         "--threshold", type=float, default=0.5, metavar="X", help="kto: reward of a good one (default: 0.5)"
     )
-    return parser
+    return made
 
 
 def _export(arguments: argparse.Namespace) -> str:
     from verifiers.results.read import read_records
-    from verifiers.training.exports import FORMATS, TARGETS, examples_of, write
+    from verifiers.training.exports import examples_of, write
     from verifiers.training.select import Selection, select
 
-    if arguments.format not in FORMATS or arguments.to not in TARGETS:
-        raise ConfigError(f"--format is one of {', '.join(FORMATS)}; --to is one of {', '.join(TARGETS)}")
     selection = Selection(
         min_reward=arguments.min_reward,
         max_reward=arguments.max_reward,
@@ -89,7 +90,7 @@ def _default(run: Path, form: str, target: str) -> Path:
 
 def main(argv: list[str] | None = None) -> int:
     """0: written; 2: wrong input, or nothing to write; 1: a bug."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         print(_export(arguments))
     except KeyboardInterrupt:

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from verifiers.cli.options import OneLineParser
 from verifiers.errors import ConfigError, VerifiersError
 from verifiers.sandboxes.local.images import Image, ImageStore
 
 DAY_S = 86400.0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vf-image", description="Images of the local sandbox backend.")
-    commands = parser.add_subparsers(dest="command", required=True)
+def parser() -> OneLineParser:
+    made = OneLineParser(prog="vf-image", description="Images of the local sandbox backend.")
+    commands = made.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("ls", help="list them, snapshots of boxes among them")
     listing.add_argument("--json", action="store_true", help="one JSON object a line, sizes in bytes")
     add = commands.add_parser("add", help="unpack an image and give it a name")
@@ -34,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     remove.add_argument("name", help="its name or digest")
     prune = commands.add_parser("prune", help="remove old ones, and what dead processes left")
     prune.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="default 30")
-    return parser
+    return made
 
 
 def size_text(size: float) -> str:
@@ -121,7 +122,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, or 2 with one line on stderr."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         _run(arguments)
     except (VerifiersError, OSError) as error:

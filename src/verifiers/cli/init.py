@@ -15,12 +15,16 @@ _NAME, _MODULE = "my-env", "my_env"
 """What the template calls itself; it is a working package."""
 
 
+def parser() -> OneLineParser:
+    made = OneLineParser(prog="vf-init", description="Make a new environment package.", allow_abbrev=False)
+    made.add_argument("name", help="its name, such as my-env")
+    made.add_argument("-p", "--path", default="environments", metavar="DIR", help="where to (default: environments)")
+    return made
+
+
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 0 it was made, 2 it could not be."""
-    parser = OneLineParser(prog="vf-init", description="Make a new environment package.", allow_abbrev=False)
-    parser.add_argument("name", help="its name, such as my-env")
-    parser.add_argument("-p", "--path", default="environments", metavar="DIR", help="where to (default: environments)")
-    asked: argparse.Namespace = parser.parse_all(sys.argv[1:] if argv is None else argv)
+    asked: argparse.Namespace = parser().parse_all(sys.argv[1:] if argv is None else argv)
     try:
         folder = create(asked.name, Path(asked.path))
     except (ConfigError, OSError) as error:

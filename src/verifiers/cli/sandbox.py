@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
 from collections.abc import Sequence
 
+from verifiers.cli.options import OneLineParser
 from verifiers.errors import VerifiersError
 from verifiers.sandboxes.base import BoxInfo
 from verifiers.sandboxes.registry import backend_names, get_backend
@@ -16,12 +16,12 @@ DEFAULT = ("local", "unsafe-local", "docker")
 """Looked at unless backends are named: those of this machine. One that does not work here is passed over."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="vf-sandbox", description="Sandboxes that this library started.")
-    parser.add_argument("command", choices=("ls", "prune"), help="list all, or remove those whose owner is gone")
-    parser.add_argument("--backend", action="append", metavar="NAME", help=f"one of {', '.join(backend_names())}")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    return parser
+def parser() -> OneLineParser:
+    made = OneLineParser(prog="vf-sandbox", description="Sandboxes that this library started.")
+    made.add_argument("command", choices=("ls", "prune"), help="list all, or remove those whose owner is gone")
+    made.add_argument("--backend", action="append", choices=backend_names(), help="all of this machine if left out")
+    made.add_argument("--json", action="store_true", help="one JSON object a line")
+    return made
 
 
 async def _boxes(command: str, names: Sequence[str], *, all_must_work: bool) -> list[BoxInfo]:
@@ -48,7 +48,7 @@ def _show(boxes: Sequence[BoxInfo], *, as_json: bool) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, or 2 with one line on stderr."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     names = arguments.backend or DEFAULT
     try:
         boxes = asyncio.run(_boxes(arguments.command, names, all_must_work=bool(arguments.backend)))

@@ -7,18 +7,19 @@ import json
 import sys
 from pathlib import Path
 
+from verifiers.cli.options import OneLineParser
 from verifiers.errors import VerifiersError
 
 PROG = "vf-train"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROG, description="Train a model in environments.")
-    parser.add_argument("config", type=Path, help="a TOML file; docs/training.md describes it")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and stop")
-    parser.add_argument("--resume", action="store_true", help="continue from the latest checkpoint")
-    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
-    return parser
+def parser() -> OneLineParser:
+    made = OneLineParser(prog=PROG, description="Train a model in environments.")
+    made.add_argument("config", type=Path, help="a TOML file; docs/training.md describes it")
+    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    made.add_argument("--resume", action="store_true", help="continue from the latest checkpoint")
+    made.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    return made
 
 
 def _train(arguments: argparse.Namespace) -> None:
@@ -41,7 +42,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """0: trained; 2: wrong input; 130: interrupted; 1: a bug."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         _train(arguments)
     except KeyboardInterrupt:

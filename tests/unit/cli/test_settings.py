@@ -115,9 +115,10 @@ def test_wrong_options_exit_2_with_one_line(argv: list[str], said: str, capsys: 
 def test_completion_offers_every_flag_and_every_stock_environment(shell: str):
     text = script(shell)
 
-    for option in OPTIONS:
-        assert (f"-l {option.flag[2:]}" if shell == "fish" else option.flag) in text
+    for flag in [*(option.flag for option in OPTIONS), "--older-than-days", "--backend", "--min-reward", "--resume"]:
+        assert (f"-l {flag[2:]}" if shell == "fish" else flag) in text
     assert "word-game" in text
+    assert "==SUPPRESS==" not in text
 
 
 def test_both_commands_are_installed_under_their_names():
