@@ -11,7 +11,7 @@ import pytest
 from verifiers.errors import SandboxLimitError
 from verifiers.sandboxes import Sandbox, SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
-from verifiers.sandboxes.local.keeper import delegated, kernel
+from verifiers.sandboxes.local.keeper import delegated, kernel, unified
 
 FILES = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
@@ -139,3 +139,17 @@ def test_boxes_never_leave_a_memory_limit(tmp_path: Path):
 
     assert delegated.reachable(folders) == folders[:2]
     assert delegated.reachable(folders[2:]) == folders[2:]
+
+
+def test_a_cgroup_with_processes_is_left_as_it_is(cgroup: Path):
+    """Handing on `pids` alone would be possible, and would forbid the children everything else."""
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        (cgroup / "cgroup.procs").write_text(str(sleeper.pid))
+        unified._enable(str(cgroup))  # pyright: ignore[reportPrivateUsage] - what may not be done here
+
+        assert (cgroup / "cgroup.subtree_control").read_text().strip() == ""
+        assert (cgroup / "cgroup.type").read_text().strip() == "domain"
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -67,6 +67,11 @@ def reachable(folders: list[str]) -> list[str]:
     return folders
 
 
+def is_machines(folder: str) -> bool:
+    """Whether it is the hierarchy's root, which may hand controllers on whatever is in it."""
+    return not os.path.exists(f"{folder}/cgroup.type")
+
+
 def processes_in(folder: str) -> list[int]:
     with open(f"{folder}/cgroup.procs") as file:
         return [int(line) for line in file]
@@ -78,7 +83,7 @@ def make_room(folder: str) -> None:
     Raises:
         OSError: not allowed, or some of them belong to another user or another pid namespace.
     """
-    if not os.path.exists(f"{folder}/cgroup.type"):
+    if is_machines(folder):
         raise PermissionError(f"{folder} is the whole machine's")
     user = os.geteuid()
     for pid in processes_in(folder):

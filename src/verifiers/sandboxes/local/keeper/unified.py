@@ -11,7 +11,7 @@ import os
 import time
 
 from verifiers.sandboxes.local.keeper.cgroups import LIMITS
-from verifiers.sandboxes.local.keeper.delegated import make_room, own_folders, processes_in, reachable
+from verifiers.sandboxes.local.keeper.delegated import is_machines, make_room, own_folders, processes_in, reachable
 from verifiers.sandboxes.local.keeper.kernel import fork_into
 
 
@@ -160,10 +160,15 @@ def _controllers(file: str) -> set[str]:
 
 
 def _enable(folder: str) -> None:
-    """Hand the controllers on from `folder` to its children, as far as it has them and this user may."""
-    for controller in LIMITS:
-        with contextlib.suppress(OSError), open(f"{folder}/cgroup.subtree_control", "w") as file:
-            file.write(f"+{controller}")
+    """Hand the controllers on from `folder` to its children, as far as it has them and this user may.
+
+    Not where processes are: some controllers could be, but would make all below it fit for threads only.
+    """
+    with contextlib.suppress(OSError):
+        if is_machines(folder) or not processes_in(folder):
+            for controller in _controllers(f"{folder}/cgroup.controllers"):
+                with contextlib.suppress(OSError), open(f"{folder}/cgroup.subtree_control", "w") as file:
+                    file.write(f"+{controller}")
 
 
 def _is_alone(folder: str) -> bool:
