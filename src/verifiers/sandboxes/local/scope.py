@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from verifiers.sandboxes.local.keeper.delegated import has_memory_limit, own_folders
+from verifiers.sandboxes.local.keeper.delegated import SCOPE, has_memory_limit, own_folders
 
 
 class Ahead(NamedTuple):
@@ -37,7 +37,7 @@ def command(name: str) -> Ahead | None:
     own = within_login(own_folders(), user)
     if not own or any(has_memory_limit(folder) for folder in own):
         return None
-    unit = ["--user", "--scope", "--quiet", "--collect", f"--unit=verifiers-{name}"]
+    unit = ["--user", "--scope", "--quiet", "--collect", f"--unit={SCOPE}{name}"]
     said = ["--description=Sandboxes of verifiers", "--property=Delegate=yes"]
     return Ahead([program, *unit, *said, "--"], {"XDG_RUNTIME_DIR": str(runtime)})
 

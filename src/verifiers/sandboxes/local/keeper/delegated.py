@@ -8,6 +8,8 @@ import os
 
 LEAF = "init"
 """Where the processes of a cgroup that gets children go; container engines in containers use this name as well."""
+SCOPE = "verifiers-"
+"""How scopes are named that systemd was asked for: theirs is what is in them."""
 
 
 def own_folders() -> list[str]:
@@ -72,6 +74,22 @@ def is_machines(folder: str) -> bool:
     return not os.path.exists(f"{folder}/cgroup.type")
 
 
+def is_delegated(folder: str) -> bool:
+    """Whether its unit of systemd, if any, leaves it to its processes.
+
+    Another is stopped as a whole once anything in it ran out of memory (`OOMPolicy=`), so a box could end the run.
+    """
+    if not os.path.isdir("/run/systemd/system") or os.path.basename(folder).startswith(SCOPE):
+        return True
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(folder, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def processes_in(folder: str) -> list[int]:
     with open(f"{folder}/cgroup.procs") as file:
         return [int(line) for line in file]
@@ -85,6 +103,8 @@ def make_room(folder: str) -> None:
     """
     if is_machines(folder):
         raise PermissionError(f"{folder} is the whole machine's")
+    if not is_delegated(folder):
+        raise PermissionError(f"{folder} belongs to systemd")
     user = os.geteuid()
     for pid in processes_in(folder):
         if pid == 0 or user not in (0, os.stat(f"/proc/{pid}").st_uid):
