@@ -13,17 +13,17 @@ from verifiers.sandboxes.modal import create_options
     ("entry", "said"),
     [
         ("", "no host name"),
-        ("https://pypi.org", "leave out the scheme"),
-        ("pypi.org/simple", "does not appear to be"),
+        ("https://host.example", "leave out the scheme"),
+        ("host.example/simple", "does not appear to be"),
         ("10.0.0.0/33", "does not appear to be"),
         ("10.0.0.0/8/8", "does not appear to be"),
         ("py pi.org", "no host name"),
-        (" pypi.org", "no host name"),
-        ("pypi.org:http", "a port is a number"),
-        ("pypi.org:0", "a port is a number"),
-        ("pypi.org:65536", "a port is a number"),
-        ("pypi.org:٣", "a port is a number"),
-        ("pypi.org:", "a port is a number"),
+        (" host.example", "no host name"),
+        ("host.example:http", "a port is a number"),
+        ("host.example:0", "a port is a number"),
+        ("host.example:65536", "a port is a number"),
+        ("host.example:٣", "a port is a number"),
+        ("host.example:", "a port is a number"),
         ("[::1]x", "after the bracket"),
         ("[::1", "IPv6"),
         ("fe80::1%eth0", "zone"),
@@ -35,23 +35,23 @@ from verifiers.sandboxes.modal import create_options
         ("0x7f.0.0.1", "four decimal numbers"),
         ("2130706433", "four decimal numbers"),
         ("::ffff:10.0.0.0/104", "IPv4 network"),
-        ("user@pypi.org", "no host name"),
+        ("user@host.example", "no host name"),
         ("-a.org", "no host name"),
         ("a..org", "no host name"),
         ("a" * 64 + ".org", "no host name"),
-        ("pypi.org\r\n", "no host name"),
+        ("host.example\r\n", "no host name"),
     ],
 )
 def test_an_entry_that_means_nothing_is_a_config_error(entry: str, said: str):
     with pytest.raises(ConfigError, match=said) as caught:
-        SandboxSpec(network="allowlist", allow=("pypi.org", entry))
+        SandboxSpec(network="allowlist", allow=("host.example", entry))
     assert repr(entry) in str(caught.value)
     assert "a host name, '*.' and a domain" in str(caught.value)
 
 
 def test_a_text_is_no_list():
     with pytest.raises(ConfigError, match="not one text"):
-        SandboxSpec(network="allowlist", allow="pypi.org")  # pyright: ignore[reportArgumentType]
+        SandboxSpec(network="allowlist", allow="host.example")  # pyright: ignore[reportArgumentType]
 
 
 def test_no_entry_lets_nothing_through():
@@ -88,7 +88,7 @@ def test_a_long_list_is_shown_in_part():
 
 def test_programs_find_the_proxy_and_their_own_loopback():
     url = f"http://127.0.0.1:{PORT}"
-    found = proxy_environment(["pypi.org", "0.0.0.0/0"])
+    found = proxy_environment(["host.example", "0.0.0.0/0"])
 
     assert found["HTTPS_PROXY"] == found["https_proxy"] == found["ALL_PROXY"] == found["http_proxy"] == url
     assert found["NO_PROXY"] == found["no_proxy"] == "localhost,127.0.0.1,::1"
@@ -98,4 +98,4 @@ def test_programs_find_the_proxy_and_their_own_loopback():
 
 def test_modal_knows_no_ports():
     with pytest.raises(SandboxPolicyError, match="no ports"):
-        create_options(SandboxSpec(network="allowlist", allow=("pypi.org:443",)))
+        create_options(SandboxSpec(network="allowlist", allow=("host.example:443",)))
