@@ -94,7 +94,7 @@ def test_a_killed_keeper_is_a_lost_box_and_the_next_start_works():
 
     async def check() -> None:
         async with start_sandbox("local", SandboxSpec(disk_mb=16)) as box:
-            keeper = get_backend("local")._keeper  # pyright: ignore - the process under test
+            keeper = await get_backend("local").keeper()  # pyright: ignore - the process under test
             os.kill(keeper.process.pid, signal.SIGKILL)
             with pytest.raises(SandboxLostError):
                 await asyncio.wait_for(box.exec("sleep 60"), 30)

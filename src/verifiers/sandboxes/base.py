@@ -282,7 +282,8 @@ class BoxInfo(NamedTuple):
 
 
 class Backend(Protocol):
-    """One way to run boxes. Made without arguments, once per process, and used from any event loop, one after another.
+    """One way to run boxes. Made without arguments, once per process, and used from any event loop: one after another
+    or, in threads, several at once. A box belongs to the loop it was started in.
 
     A third party's class is named by an entry point in group `verifiers.sandboxes`.
     """

@@ -58,9 +58,9 @@ class Images:
         except EngineError as error:
             if error.status != 404:
                 raise SandboxStartError(f"image {name!r}: {error}") from error
-        if name not in self._making:
+        if name not in self._making or self._making[name].get_loop() is not asyncio.get_running_loop():
             task = self._making[name] = asyncio.ensure_future(make())
-            task.add_done_callback(lambda _: self._making.pop(name, None))
+            task.add_done_callback(lambda _: self._making.pop(name, None))  # two loops may do it twice
         try:
             await asyncio.shield(self._making[name])
             return await self.engine.call("GET", f"/images/{name}/json")

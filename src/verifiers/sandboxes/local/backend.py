@@ -12,9 +12,10 @@ from verifiers.sandboxes.box import greet
 from verifiers.sandboxes.local import host, reaper, refusal
 from verifiers.sandboxes.local.bwrap import Root, layout
 from verifiers.sandboxes.local.finding import find_image, key_of
-from verifiers.sandboxes.local.images import Image, ImageStore, image_folder
+from verifiers.sandboxes.local.images import Image, ImageStore
 from verifiers.sandboxes.local.keeper import PLACE
-from verifiers.sandboxes.local.keeping import Keeper, start_keeper
+from verifiers.sandboxes.local.keepers import Keepers
+from verifiers.sandboxes.local.keeping import Keeper
 from verifiers.sandboxes.local.lazy import LazySandbox
 from verifiers.sandboxes.local.link import Link
 from verifiers.sandboxes.local.shell import ERR, OUT, STATUS
@@ -31,8 +32,7 @@ class LocalBackend:
     """Whether boxes start as a shell and become the agent when it is needed, where that is safe: see `lazy.py`."""
 
     def __init__(self) -> None:
-        self._keeper: Keeper | None = None
-        self._starting: asyncio.Task[Keeper] | None = None
+        self._keepers = Keepers()
         self._boxes: dict[str, LocalSandbox] = {}
         self._refusal: str | None = None
         self._probed = False
@@ -54,21 +54,7 @@ class LocalBackend:
         return self._refusal
 
     async def keeper(self) -> Keeper:
-        if self._keeper is not None and self._keeper.usable and self._keeper.loop is asyncio.get_running_loop():
-            return self._keeper
-        if self._starting is None or self._starting.get_loop() is not asyncio.get_running_loop():
-            self._starting = asyncio.ensure_future(self._start_keeper())
-        try:
-            return await asyncio.shield(self._starting)
-        finally:
-            if self._starting is not None and self._starting.done():
-                self._starting = None
-
-    async def _start_keeper(self) -> Keeper:
-        if self._keeper is not None:
-            self._keeper.close()
-        self._keeper = await start_keeper(str(image_folder()))
-        return self._keeper
+        return await self._keepers.mine()
 
     async def start(self, spec: SandboxSpec) -> LocalSandbox:
         keeper = await self.keeper()
@@ -163,10 +149,10 @@ class LocalBackend:
 
     async def close(self) -> None:
         for box in list(self._boxes.values()):
-            await box.stop()
-        if self._keeper is not None:
-            self._keeper.close()
-            self._keeper = None
+            if box.keeper.loop is asyncio.get_running_loop():
+                await box.stop()
+        self._keepers.close()
+        self._boxes.clear()
         self._images.clear()
         while self._held:
             os.close(self._held.popitem()[1])

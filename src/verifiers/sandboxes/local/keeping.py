@@ -13,6 +13,7 @@ import sys
 import uuid
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxStartError
 from verifiers.sandboxes import carried
@@ -24,6 +25,8 @@ from verifiers.sandboxes.owner import RUN, current_owner
 
 START_TIMEOUT_S = 30.0
 STARTS_AT_ONCE = 4 * (os.cpu_count() or 1)
+
+_keepers: WeakSet[Keeper] = WeakSet()
 
 
 class Keeper:
@@ -40,11 +43,13 @@ class Keeper:
         self.ends: dict[str, asyncio.Future[dict[str, Any]]] = {}
         """Box id -> what the keeper says when it has ended."""
         self.loop.add_reader(control, self._hear)
+        self._owner = os.getpid()
+        _keepers.add(self)
         atexit.register(self.close)
 
     @property
     def usable(self) -> bool:
-        return self.process.poll() is None and not self.loop.is_closed()
+        return self._owner == os.getpid() and self.process.poll() is None and not self.loop.is_closed()
 
     def _hear(self) -> None:
         while True:
@@ -124,6 +129,8 @@ class Keeper:
     def close(self) -> None:
         """End the keeper and with it every box it holds."""
         atexit.unregister(self.close)
+        if self._owner != os.getpid():  # a forked child has no say in it, and shares the loop's selector
+            return
         if not self.loop.is_closed():
             self.loop.remove_reader(self.control)
         self.control.close()
@@ -132,6 +139,15 @@ class Keeper:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _let_go() -> None:
+    """In a forked child: its copies of the sockets would keep the keepers alive when their owner dies."""
+    for keeper in _keepers:
+        keeper.control.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def lost(box: str, end: dict[str, Any]) -> SandboxError:

@@ -1,0 +1,109 @@
+"""Local boxes in processes with several event loops: in threads, and in forked children."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+
+SPEC = SandboxSpec(memory_mb=64, disk_mb=16)
+SOURCE = str(Path(__file__).parents[2] / "src")
+IN_CHILD = """
+import asyncio, os, sys
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+spec = SandboxSpec(memory_mb=64, disk_mb=16)
+async def once(word):
+    async with asyncio.timeout(30), start_sandbox("local", spec) as box:
+        print((await box.exec(["echo", word])).stdout.strip(), flush=True)
+async def main():
+    async with start_sandbox("local", spec) as box:
+        await box.exec("true")
+        pid = os.fork()
+        if pid == 0:
+            asyncio.run(once("child"))
+            sys.stdout.flush()
+            %s
+        os.waitpid(pid, 0)
+        await once("other")
+        print((await asyncio.wait_for(box.exec("echo mine"), 30)).stdout.strip(), flush=True)
+asyncio.run(main())
+"""
+HOLDING = """
+import asyncio, os, time
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+async def main():
+    async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
+        await box.spawn(["sleep", "86427"])
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+        print(pid, flush=True)
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_threads_with_loops_of_their_own_have_boxes_at_the_same_time():
+    said: list[str] = []
+
+    async def use() -> None:
+        for _ in range(3):
+            async with start_sandbox("local", SPEC) as box:
+                said.append((await box.exec("sleep 0.1; echo first", timeout_s=30)).stdout)
+                said.append((await box.exec("sleep 0.1; echo second", timeout_s=30)).stdout)
+
+    threads = [threading.Thread(target=asyncio.run, args=(use(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    await use()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 60)
+
+    assert sorted(said) == ["first\n"] * 15 + ["second\n"] * 15
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "import atexit; atexit._run_exitfuncs(); os._exit(0)"])
+def test_a_forked_child_has_boxes_of_its_own_and_leaves_its_parents_alone(end: str):
+    argv = [sys.executable, "-c", IN_CHILD % end]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": SOURCE}
+    )
+
+    assert done.stdout.split() == ["child", "other", "mine"], done.stderr
+
+
+def test_boxes_end_with_their_runner_although_a_forked_child_lives_on():
+    runner = subprocess.Popen(
+        [sys.executable, "-c", HOLDING], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SOURCE}
+    )
+    assert runner.stdout is not None
+    child = int(runner.stdout.readline())
+    try:
+        assert sleepers()
+        runner.kill()
+        runner.wait()
+        runner.stdout.close()
+        patience = time.monotonic() + 20
+        while sleepers() and time.monotonic() < patience:
+            time.sleep(0.1)
+        assert not sleepers()
+    finally:
+        os.kill(child, 9)
+
+
+def sleepers() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == b"sleep\x0086427\0":
+                found.append(path.parent.name)
+        except OSError:
+            continue  # it has ended
+    return found
