@@ -28,6 +28,11 @@ async def make_or_undo(make: Coroutine[Any, Any, Made], undo: Callable[[Made], A
         raise
 
 
+async def to_its_end(work: Coroutine[Any, Any, Made]) -> Made:
+    """What `work` returns; it goes on to its end even if whoever waits for it is cancelled."""
+    return await asyncio.shield(_own(work))
+
+
 def _own(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """A task that runs to its end even if whoever waits for it is cancelled twice."""
     task = asyncio.create_task(work)

@@ -21,6 +21,7 @@ from verifiers.sandboxes.local.link import Link
 from verifiers.sandboxes.local.shell import ERR, OUT, STATUS
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
+from verifiers.sandboxes.starting import to_its_end
 
 START_TIMEOUT_S = 60.0
 
@@ -80,7 +81,7 @@ class LocalBackend:
                 await link.begin(plan, limits, _rlimits(spec, keeper), descriptors=(OUT, ERR, STATUS) if lazy else ())
                 await (asyncio.wait_for(link.shell.ready, START_TIMEOUT_S) if link.shell is not None else meet())
         except BaseException as error:
-            said = await link.end_with_words()
+            said = await to_its_end(link.end_with_words())
             if isinstance(error, (VerifiersError, TimeoutError)):
                 known = refusal.advice() if "namespace" in said else ""
                 raise SandboxStartError(f"a local box could not be started: {said or error}{known}") from error

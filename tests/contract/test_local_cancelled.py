@@ -1,0 +1,52 @@
+"""Starts and uses of local boxes that are cancelled anywhere, once or twice, leave nothing behind."""
+
+import asyncio
+import os
+import time
+
+from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes.local import LocalBackend
+
+SPEC = SandboxSpec(memory_mb=64, disk_mb=16, files={"a": "b"}, setup=["true"])
+
+
+def descriptors() -> list[str]:
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            continue  # the folder's own
+    return sorted(found)
+
+
+async def use() -> None:
+    async with start_sandbox("local", SPEC) as box:
+        await box.exec("echo hi")
+        await box.write("x", b"y" * 300_000)
+        await box.exec("cat", stdin=b"z" * 300_000, timeout_s=20)
+
+
+async def test_cancelled_anywhere_once_or_twice():
+    backend = get_backend("local")
+    assert isinstance(backend, LocalBackend)
+    await use()
+    before = descriptors()
+
+    for step in range(90):
+        task = asyncio.ensure_future(use())
+        await asyncio.sleep(step * 0.0005)
+        task.cancel()
+        for _ in range(step % 5):
+            await asyncio.sleep(0)
+        if step % 2:
+            task.cancel()
+        await asyncio.wait([task])
+
+    keeper = await backend.keeper()
+    patience = time.monotonic() + 10
+    while (keeper.ends or descriptors() != before) and time.monotonic() < patience:
+        await asyncio.sleep(0.05)
+    assert not keeper.ends
+    assert not [name for name in descriptors() if name not in before]
+    assert len(descriptors()) <= len(before)
