@@ -240,6 +240,17 @@ async def test_memory_is_bounded_and_the_box_says_so():
         assert (await box.exec("echo alive")).stdout == "alive\n"
 
 
+async def test_volumes_that_an_image_declares_count_as_disk_and_are_in_no_snapshot(tmp_path: Path):
+    (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN mkdir -m 777 /data\nVOLUME /data\n")
+    spec = replace(SMALL, image=f"build:{tmp_path}")
+    fill = "for n in 1 2 3; do head -c 40000000 /dev/zero >/data/$n; done; sleep 60"
+    async with start_sandbox(ENGINE, spec) as box:
+        with pytest.raises(SandboxPolicyError, match="/data"):
+            await box.snapshot()
+        with pytest.raises(SandboxLimitError, match="disk_mb=64"):
+            await box.exec(fill, timeout_s=60)
+
+
 async def test_writing_more_than_the_disk_ends_the_box():
     async with start_sandbox(ENGINE, SMALL) as box:
         one = await box.exec("head -c 200000000 /dev/zero >big; stat -c %s big")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,6 +223,14 @@ def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
         os.rmdir(events.parent)
         cgroups.remove_all()
         subprocess.run(["umount", tmp_path], check=True)
+
+
+async def test_more_links_than_this_machines_file_system_takes_are_the_boxs_limit(engine: LocalBackend):
+    code = "import os; open('o', 'w').close(); [os.link('o', f'{n}') for n in range(65_500)]"
+    async with start_sandbox(engine, replace(SMALL, disk_mb=256)) as box:
+        assert (await box.exec(["python3", "-c", code], timeout_s=60)).ok
+        with suppress(SandboxLimitError):  # not every file system has such a bound
+            await engine.remove_snapshot(await box.snapshot())
 
 
 async def test_many_copies_at_once_lie_over_the_same_image(engine: LocalBackend, tmp_path: Path):

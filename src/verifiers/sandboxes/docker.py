@@ -111,7 +111,9 @@ class DockerBackend:
             if isinstance(error, SandboxError):
                 raise SandboxStartError(f"box of image {_called(image)!r} did not start: {error}") from error
             raise
-        box = DockerSandbox(self.engine, id, spec, link, start=start, watch_disk=not self._has_quota)
+        volumes = sorted((image.get("Config") or {}).get("Volumes") or {})
+        watch = not self._has_quota
+        box = DockerSandbox(self.engine, id, spec, link, start=start, watch_disk=watch, volumes=volumes)
         self._boxes[id] = box
         link.pumping.add_done_callback(lambda _: self._boxes.pop(id, None))
         return box

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError, SandboxLostError
+from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError, SandboxLostError, SandboxPolicyError
 from verifiers.sandboxes import carried
 from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.agent import source
@@ -85,8 +85,17 @@ class DockerSandbox(AgentSandbox):
     """A running container."""
 
     def __init__(
-        self, engine: Engine, id: str, spec: SandboxSpec, link: Link, *, start: Start, watch_disk: bool
+        self,
+        engine: Engine,
+        id: str,
+        spec: SandboxSpec,
+        link: Link,
+        *,
+        start: Start,
+        watch_disk: bool,
+        volumes: list[str],
     ) -> None:
+        """`volumes`: what the image declares as such: no layer has their files, so neither quota nor snapshot does."""
         super().__init__(backend="docker", id=id, spec=spec, wire=link.wire, end=self._remove)
         self.engine = engine
         self._start = start
@@ -94,7 +103,8 @@ class DockerSandbox(AgentSandbox):
         self._others: dict[str, asyncio.Task[AgentSandbox]] = {}
         self._leaving: list[asyncio.Future[None]] = []
         self._tasks = [asyncio.create_task(self._tell_when_lost())]
-        if watch_disk:
+        self._volumes = volumes
+        if watch_disk or volumes:
             self._tasks.append(asyncio.create_task(self._watch_disk()))
 
     async def exec(
@@ -124,6 +134,10 @@ class DockerSandbox(AgentSandbox):
         """An image of the container's layer, without what is in memory file systems; the box is paused meanwhile."""
         if self.wire.error is not None:
             raise self.wire.error
+        if self._volumes:
+            raise SandboxPolicyError(
+                f"the image declares volumes ({', '.join(self._volumes)}), whose files the engine keeps in no snapshot"
+            )
         commit = snapshots.commit(self.engine, self.id, env=self._start.env, temporary=temporary)
         return await make_or_undo(commit, lambda name: snapshots.remove(self.engine, name))
 
@@ -195,13 +209,22 @@ class DockerSandbox(AgentSandbox):
             began = time.monotonic()
             try:
                 found = await self.engine.call("GET", f"/containers/{self.id}/json", query={"size": True})
+                written = found.get("SizeRw", 0) + await self._size_of_volumes(found)
             except SandboxError as error:
                 log.warning("sandbox %s: what it has written is not known: %s", self.id, error)
                 continue
-            if found.get("SizeRw", 0) > limit:
+            if written > limit:
                 await self._stop(SandboxLimitError(f"sandbox {self.id} wrote more than disk_mb={self.spec.disk_mb}"))
                 return
             wait = max(DISK_CHECK_S, DISK_CHECK_SHARE * (time.monotonic() - began))
+
+    async def _size_of_volumes(self, container: Mapping[str, Any]) -> int:
+        """Bytes in the volumes that the engine made for this box, as its image declares them."""
+        if not self._volumes:
+            return 0
+        own = {mount.get("Name") for mount in container["Mounts"] if mount.get("Destination") in self._volumes}
+        used = await self.engine.call("GET", "/system/df")
+        return sum(volume["UsageData"]["Size"] for volume in used["Volumes"] or [] if volume["Name"] in own)
 
     async def _remove(self) -> None:
         current = asyncio.current_task()

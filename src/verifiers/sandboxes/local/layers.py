@@ -95,7 +95,7 @@ class Layer:
                     raise kind(f"sandbox {box} cannot be copied: {line['error']}")
                 self._take(line, stream)
         except OSError as error:
-            kind = SandboxLimitError if error.errno in (errno.EFBIG, errno.ENAMETOOLONG) else SandboxError
+            kind = SandboxLimitError if error.errno in (errno.EFBIG, errno.EMLINK, errno.ENAMETOOLONG) else SandboxError
             raise kind(f"sandbox {box} cannot be copied: {error}") from error
         finally:
             if self.file >= 0:
