@@ -84,5 +84,8 @@ async def test_boxes_of_this_process_are_listed_as_owned(capsys):
 
 
 def test_an_unknown_backend_is_one_line(capsys):
-    assert sandbox.main(["ls", "--backend", "locl"]) == 2
-    assert "did you mean 'local'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        sandbox.main(["ls", "--backend", "locl"])
+    said = capsys.readouterr().err
+    assert "invalid choice: 'locl' (choose from 'docker', 'local', 'modal', 'unsafe-local')" in said
+    assert said.count("\n") == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from verifiers.errors import ConfigError, SandboxLostError
 from verifiers.rollout.provision import RunBoxes
 from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes.local.backend import LocalBackend
+from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.pool import SandboxPool
 from verifiers.sandboxes.registry import stop_box
@@ -128,6 +131,26 @@ async def test_closing_while_boxes_start_leaves_none():
     async with SandboxPool("local") as pool:
         await use(pool)
     assert await own_boxes() == []
+
+
+class Unstoppable(LocalBackend):
+    """Has its box just when it is cancelled, as any await may have its result by then."""
+
+    async def start(self, spec: SandboxSpec) -> LocalSandbox:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.2)
+        return await super().start(spec)
+
+
+async def test_a_box_that_was_there_when_the_pool_closed_is_not_left():
+    backend = Unstoppable()
+    async with SandboxPool(backend) as pool:
+        await use(pool)
+        await asyncio.sleep(0.05)
+    left = [box.id for box in await backend.ls() if box.run == RUN]
+    await backend.close()
+
+    assert left == []
 
 
 async def test_taking_is_fast():

@@ -201,6 +201,9 @@ class SandboxPool:
         except BaseException:
             self._discard(box)
             raise
+        if self._closed:  # whatever it awaited had its result already when it was cancelled, and went on
+            self._discard(box)
+            return
         shelf.note_start(time.monotonic() - began)
         shelf.ready.append(box)
 
