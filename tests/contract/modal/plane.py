@@ -77,6 +77,10 @@ def laid_out(pid: int) -> None:
         time.sleep(0.005)
 
 
+WAITING = 'while [ ! -e /.whole ]; do sleep 0.01; done; rm -f /.whole; exec "$@"'
+"""Runs its arguments once all files are there: a program that starts meanwhile may be without its libraries."""
+
+
 class Exec:
     """One process, its output kept whole so that a reader may come back to any offset."""
 
@@ -179,14 +183,17 @@ class World:
         box = Box(f"sb-{name}", request.definition, {t.tag_name: t.tag_value for t in request.tags}, Exec())
         box.task = f"ta-{name}" + ("V" if version == 2 else "")
         read_end, write_end = os.pipe()
-        argv = ["bwrap", *ROOT, "--info-fd", str(write_end), *request.definition.entrypoint_args]
+        files = self.snapshots.get(request.definition.image_id)
+        waiting = [] if files is None else ["sh", "-c", WAITING, "sh"]
+        argv = ["bwrap", *ROOT, "--info-fd", str(write_end), *waiting, *request.definition.entrypoint_args]
         await box.first.start(argv, pass_fds=[write_end], env={"PATH": os.environ["PATH"]})
         os.close(write_end)
         with os.fdopen(read_end) as info:
             box.inner_pid = json.loads(await asyncio.to_thread(info.read))["child-pid"]
         await asyncio.to_thread(laid_out, box.inner_pid)
-        if request.definition.image_id in self.snapshots:
-            await asyncio.to_thread(unpacked, self.snapshots[request.definition.image_id], box.inner_pid)
+        if files is not None:
+            await asyncio.to_thread(unpacked, files, box.inner_pid)
+            Path(f"/proc/{box.inner_pid}/root/.whole").touch()
         self.boxes[box.id] = box
         box.watch = asyncio.create_task(self.watch(box))
         return box
