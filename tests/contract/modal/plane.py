@@ -69,6 +69,7 @@ def unpacked(files: bytes, pid: int) -> None:
     argv = ["tar", "-C", f"/proc/{pid}/root", "-xp", "--numeric-owner"]
     said = subprocess.run(argv, input=files, capture_output=True, check=False)
     assert said.returncode == 0, said.stderr
+    Path(f"/proc/{pid}/root/.whole").touch()
 
 
 def laid_out(pid: int) -> None:
@@ -193,7 +194,6 @@ class World:
         await asyncio.to_thread(laid_out, box.inner_pid)
         if files is not None:
             await asyncio.to_thread(unpacked, files, box.inner_pid)
-            Path(f"/proc/{box.inner_pid}/root/.whole").touch()
         self.boxes[box.id] = box
         box.watch = asyncio.create_task(self.watch(box))
         return box
