@@ -264,6 +264,7 @@ async def test_users_share_a_box_and_its_workdir_is_the_boxs_user_s():
     async with start_sandbox(ENGINE, replace(SMALL, user="nobody", workdir="/srv/made/here")) as box:
         assert (await box.exec("id -un; touch mine && pwd")).stdout == "nobody\n/srv/made/here\n"
         assert (await box.exec("id -u", user="1234")).stdout == "1234\n"
+        assert (await box.exec("id -u; id -g", user="1234:77")).stdout == "1234\n77\n"
         assert (await box.exec("id -u; cat mine", user="root")).stdout == "0\n"
         await box.write("f", "text")
         assert (await box.exec("stat -c %U f")).stdout == "nobody\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from verifiers.errors import ConfigError, SandboxStartError
+from verifiers.errors import ConfigError, SandboxExecError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local.images import ImageStore, digest_of
 from verifiers.testing.sandboxes import SandboxConformance
@@ -167,7 +167,9 @@ async def test_root_of_a_box_is_root_of_its_files_only(root: Path):
             env={"HOME": "/home/alice"},
         )
         assert mine.stdout.split() == ["1234", "1234", "50", "wrote", "refused"]
-        assert (await box.exec("id -u", user="4321:99")).stdout == "4321\n"
+        assert (await box.exec("id -u; id -g", user="4321:99")).stdout == "4321\n99\n"
+        with pytest.raises(SandboxExecError, match="no such group"):
+            await box.exec("id", user="alice:nosuch")
         assert (await box.exec("echo x >/proc/sys/vm/drop_caches")).exit_code != 0
     async with start_sandbox("local", SandboxSpec(rootfs=root, user="alice", files={"given": "x"})) as box:
         assert (await box.exec("id -un; stat -c %U given .; echo y >>given && cat given")).stdout.split() == [

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from verifiers.errors import SandboxLostError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.sandboxes.local.snapshots import LocalSandbox
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16)
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -69,6 +72,16 @@ async def test_threads_with_loops_of_their_own_have_boxes_at_the_same_time():
     assert sorted(said) == ["first\n"] * 15 + ["second\n"] * 15
 
 
+async def test_boxes_start_again_as_soon_as_a_keeper_is_gone():
+    async with start_sandbox("local", SPEC) as box:
+        assert isinstance(box, LocalSandbox)
+        os.kill(child_of(box.keeper.process.pid), signal.SIGKILL)
+        with pytest.raises(SandboxLostError):
+            await asyncio.wait_for(box.exec("sleep 60"), 30)
+        async with start_sandbox("local", SPEC) as other:
+            assert (await other.exec("echo again")).stdout == "again\n"
+
+
 @pytest.mark.parametrize("end", ["os._exit(0)", "import atexit; atexit._run_exitfuncs(); os._exit(0)"])
 def test_a_forked_child_has_boxes_of_its_own_and_leaves_its_parents_alone(end: str):
     argv = [sys.executable, "-c", IN_CHILD % end]
@@ -96,6 +109,10 @@ def test_boxes_end_with_their_runner_although_a_forked_child_lives_on():
         assert not sleepers()
     finally:
         os.kill(child, 9)
+
+
+def child_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
 def sleepers() -> list[str]:

@@ -9,6 +9,7 @@ the caller sees an `ExecResult` or one of the typed errors in `verifiers.errors`
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,18 @@ SNAPSHOT = "verifiers-snapshot"
 
 MAX_OUTPUT = 1 << 20
 """Bytes kept of each of stdout and stderr by `exec` unless told otherwise."""
+
+
+def check_env(env: Mapping[str, str]) -> None:
+    """
+    Raises:
+        ConfigError: an entry that is no environment variable.
+    """
+    for name, text in env.items():
+        if not isinstance(name, str) or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"environment entry {name!r}: {text!r} must be text, not {type(text).__name__}")
+        if not name or "=" in name or "\0" in name + text:
+            raise ConfigError(f"environment entry {name!r} has an empty name, a '=' in it, or a NUL byte")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +79,26 @@ class SandboxSpec:
     def __post_init__(self) -> None:
         if self.image is not None and self.rootfs is not None:
             raise ConfigError(f"a sandbox has an image ({self.image!r}) or a rootfs ({str(self.rootfs)!r}), not both")
-        if not self.workdir.startswith("/"):
-            raise ConfigError(f"workdir {self.workdir!r} must be absolute")
+        if self.rootfs is not None and not str(self.rootfs):
+            raise ConfigError("rootfs='' names nothing; None means no rootfs")
+        if not self.workdir.startswith("/") or ".." in self.workdir.split("/") or "\0" in self.workdir:
+            raise ConfigError(f"workdir {self.workdir!r} must be absolute, without '..' and NUL bytes")
         if self.network not in ("none", "allowlist", "full"):
             raise ConfigError(f"network {self.network!r}; choose one of none, allowlist, full")
         if self.allow and self.network != "allowlist":
             raise ConfigError(f"allow={self.allow!r} needs network='allowlist', not {self.network!r}")
         AllowList(self.allow)
+        if self.user is not None and (not isinstance(self.user, str) or not self.user):  # pyright: ignore
+            raise ConfigError(f"user {self.user!r} must be a name or 'uid[:gid]'; None means the default one")
         for name in ("memory_mb", "disk_mb", "pids"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)!r} must be at least 1")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
         for name in ("cpus", "timeout_s"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"{name}={value!r} must be above 0; None means no limit")
-        for name, text in self.env.items():
-            if not name or "=" in name or "\0" in name + text:
-                raise ConfigError(f"environment entry {name!r} has an empty name, a '=' in it, or a NUL byte")
+            if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
+                raise ConfigError(f"{name}={value!r} must be a number above 0; None means no limit")
+        check_env(self.env)
         for path in self.mounts:
             if not path.startswith("/") or ".." in path.split("/") or ":" in path:
                 raise ConfigError(f"mount {path!r} must be an absolute path without '..' and ':'")

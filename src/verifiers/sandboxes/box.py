@@ -138,6 +138,8 @@ class AgentSandbox:
         max_output: int = MAX_OUTPUT,
     ) -> ExecResult:
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        if data is not None and not isinstance(data, (bytes, bytearray)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"stdin is bytes or text, not {type(data).__name__}")
         payload = commands.request(
             command,
             has_stdin=data is not None,

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 from collections.abc import Mapping
 from typing import cast
 
-from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError
-from verifiers.sandboxes.base import Command, ExecResult
+from verifiers.errors import ConfigError, SandboxError, SandboxExecError, SandboxLimitError
+from verifiers.sandboxes.base import Command, ExecResult, check_env
 from verifiers.sandboxes.wire import WINDOW, Grants, Wire
 
+LAST_SIGNAL = 64
 AGENT_GRACE_S = 15.0
 """How long after a command's own time-out the agent may stay silent before the box counts as lost."""
+
+
+def check_limits(timeout_s: float | None, max_output: int) -> None:
+    """`timeout_s` may be past already, as one that somebody counts down."""
+    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and timeout_s == timeout_s):  # pyright: ignore
+        raise ConfigError(f"timeout_s={timeout_s!r} must be a number; None means no limit")
+    if not isinstance(max_output, int) or max_output < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"max_output={max_output!r} must be a whole number of at least 0")
 
 
 def request(
@@ -28,10 +38,13 @@ def request(
     """The payload of an `x` or `s` frame.
 
     Raises:
+        ConfigError: a limit or an environment entry that is none.
         SandboxExecError: an argument holds a NUL byte, or there is none.
     """
+    check_limits(timeout_s, max_output)
+    check_env(env or {})
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-    millis = 0 if timeout_s is None else max(1, round(timeout_s * 1000))
+    millis = 0 if timeout_s is None or timeout_s == math.inf else max(1, round(timeout_s * 1000))
     fields = [
         "1" if has_stdin else "0",
         str(millis),
@@ -219,6 +232,8 @@ class AgentProcess:
         self.wire.send(self.channel, b"E")
 
     async def kill(self, signal: int = 9) -> None:
+        if not isinstance(signal, int) or not 0 <= signal <= LAST_SIGNAL:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"signal {signal!r} must be a number from 0 to {LAST_SIGNAL}")
         self.wire.send(self.channel, b"K", b"%d" % signal)
 
     async def wait(self) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from verifiers.errors import SandboxLostError
+from verifiers.errors import ConfigError, SandboxLostError
 from verifiers.sandboxes.base import Address
 from verifiers.sandboxes.transfer import encoded
 from verifiers.sandboxes.wire import CHUNK, Grants, Wire
@@ -136,6 +136,9 @@ class Relays:
         wire.on_accept = self._accepted
 
     async def expose(self, port: int) -> Address:
+        if not isinstance(port, int) or not 0 < port < 1 << 16:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"port {port!r} must be a number from 1 to 65535")
+
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._own(asyncio.ensure_future(self._serve(port, reader, writer)))
 

@@ -65,7 +65,7 @@ class Wire:
     def open(self, stream: Stream) -> int:
         """A new channel that `stream` listens on."""
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # which else grows with every call
         self._next += 1
         self.streams[self._next] = stream
         return self._next

@@ -23,6 +23,18 @@ from verifiers.sandboxes.registry import usable_backend
         ({"env": {"A=B": "c"}}, "'='"),
         ({"env": {"A": "c\0"}}, "NUL"),
         ({"setup": "true"}, "list of shell lines"),
+        ({"memory_mb": "512"}, "whole number"),
+        ({"memory_mb": 512.5}, "whole number"),
+        ({"cpus": float("nan")}, "number above 0"),
+        ({"cpus": "1"}, "number above 0"),
+        ({"timeout_s": float("inf")}, "None means no limit"),
+        ({"workdir": "/a/../b"}, "without '..'"),
+        ({"rootfs": ""}, "names nothing"),
+        ({"user": ""}, "None means the default"),
+        ({"user": 0}, "must be a name"),
+        ({"env": {"A": None}}, "must be text, not NoneType"),
+        ({"network": "allowlist", "allow": [1]}, "must be text"),
+        ({"network": "allowlist", "allow": None}, "tuple of entries"),
     ],
 )
 def test_a_spec_that_contradicts_itself_is_refused(fields, said):

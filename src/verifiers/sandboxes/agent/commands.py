@@ -12,6 +12,7 @@ from verifiers.sandboxes.agent.processes import children, ended, kill_tree, note
 
 my_uid = posix.geteuid()
 base_env = dict(posix.environ)
+LONGEST_WAIT = 1 << 20  # seconds; the kernel takes no more than twice as many
 deadlines = set()  # Commands with a limit on their time
 default_ids = []  # uid, gid and groups of whom commands run as; empty: the agent itself
 wake_read = []  # becomes readable when a child ends
@@ -56,7 +57,8 @@ def start_when_possible(*request):
 def user_ids(text):
     """(uid, gid, groups) of `name`, `uid` or `uid:gid`, by the box's own passwd and group files."""
     name, _, group = text.decode("utf-8", "replace").partition(":")
-    uid, gid, groups = (int(name), int(name), []) if name.isdigit() else (None, None, [])
+    uid, gid, groups = (int(name), int(name), []) if name.isdecimal() else (None, None, [])
+    wanted = int(group) if group.isdecimal() else None
     for line in lines_of(b"/etc/passwd"):
         parts = line.split(":")
         if len(parts) > 3 and name in (parts[0], parts[2]):
@@ -67,10 +69,12 @@ def user_ids(text):
         if len(parts) > 3 and name in parts[3].split(","):
             groups.append(int(parts[2]))
         if group and len(parts) > 2 and group in (parts[0], parts[2]):
-            gid = int(parts[2])
+            wanted = int(parts[2])
     if uid is None:
         raise OSError(errno.ENOENT, f"no such user in the box: {name}")
-    return uid, gid, groups
+    if group and wanted is None:
+        raise OSError(errno.ENOENT, f"no such group in the box: {group}")
+    return uid, wanted if group else gid, groups
 
 
 def lines_of(path):
@@ -264,4 +268,4 @@ def expire():
         deadlines.discard(command)
         command.timed_out = True
         kill_tree(command.pid)
-    return min([max(c.deadline - now, 0) for c in deadlines], default=-1)
+    return min([min(max(c.deadline - now, 0), LONGEST_WAIT) for c in deadlines], default=-1)

@@ -155,7 +155,7 @@ class Inbox:
     def handle(self, channel, kind, data):
         try:
             serve(channel, kind, data)
-        except (OSError, Refused, ValueError) as error:
+        except (OSError, Refused, ValueError, OverflowError, TypeError) as error:
             fail(channel, error)
 
 

@@ -123,9 +123,12 @@ class AllowList:
     """
 
     def __init__(self, entries: Iterable[str]) -> None:
-        if isinstance(entries, str):
+        if isinstance(entries, str) or not isinstance(entries, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"allow={entries!r} must be a tuple of entries, not one text")
         self.texts = tuple(entries)
+        for text in self.texts:
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"allow entry {text!r} must be text")
         self._entries = [self._parsed(text) for text in self.texts]
 
     @staticmethod

@@ -44,12 +44,15 @@ class Keeper:
         """Box id -> what the keeper says when it has ended."""
         self.loop.add_reader(control, self._hear)
         self._owner = os.getpid()
+        self._hung_up = False
+        """Known before its process has ended."""
         _keepers.add(self)
         atexit.register(self.close)
 
     @property
     def usable(self) -> bool:
-        return self._owner == os.getpid() and self.process.poll() is None and not self.loop.is_closed()
+        alive = not self._hung_up and self.process.poll() is None
+        return alive and self._owner == os.getpid() and not self.loop.is_closed()
 
     def _hear(self) -> None:
         while True:
@@ -68,6 +71,7 @@ class Keeper:
                 end.set_result(said)
 
     def _died(self) -> None:
+        self._hung_up = True
         self.loop.remove_reader(self.control)
         ends, self.ends = self.ends, {}
         for end in ends.values():

@@ -17,7 +17,8 @@ from contextlib import suppress
 from typing import Any
 
 from verifiers.errors import SandboxError
-from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult
+from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, check_env
+from verifiers.sandboxes.commands import check_limits
 from verifiers.sandboxes.local.shell import ERR, MAX_LINE, OUT, STATUS, line_for
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 
@@ -132,6 +133,8 @@ class LazySandbox(LocalSandbox):
         timeout_s: float | None = None,
         max_output: int = MAX_OUTPUT,
     ) -> ExecResult:
+        check_limits(timeout_s, max_output)
+        check_env(env or {})
         if self._first is None and self._becoming is None and stdin is None and user is None:
             folder = os.path.join(self.spec.workdir, cwd or "")
             line = line_for(command, folder, {**self.spec.env, **(env or {})})

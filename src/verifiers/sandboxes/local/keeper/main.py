@@ -153,7 +153,7 @@ def handle(control: socket.socket, boxes: Boxes, request: dict[str, Any], fds: l
             boxes.copy(request["copy"], request["folder"], fds[0])
         else:
             boxes.start(request, fds)
-    except OSError as error:
+    except (OSError, ValueError, TypeError, OverflowError) as error:  # one odd request must not end all boxes
         control.send(json.dumps({"failed": request.get("id"), "error": str(error)}).encode())
     finally:
         for fd in fds:
