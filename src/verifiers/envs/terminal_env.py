@@ -75,6 +75,13 @@ class TerminalEnv(Environment):
 
     async def prepare(self, session: Session) -> None:
         await super().prepare(session)
+        box = session.sandbox
+        if box is not None and box.spec.workdir != self.sandbox_for(session.task).workdir:
+            # every box would have its folder elsewhere, and all of them this machine's /tests: right work would score 0
+            raise SandboxPolicyError(
+                f"{box.backend!r} has no file system for each box, so the work cannot be carried to another one and "
+                "graded there; ask for 'local' or 'docker'"
+            )
         live = cast(Any, session)
         if self.max_turns is not None and session.limits.max_turns is None:
             live.tighten(max_turns=self.max_turns)

@@ -111,6 +111,14 @@ async def test_a_box_that_cannot_be_set_up_is_no_zero():
     assert (str(record.error.kind), record.error.where, record.attempt) == ("provisioning", "provision", 2)
 
 
+@pytest.mark.parametrize("grader", ["separate", "shared"])
+async def test_boxes_without_a_file_system_of_their_own_are_refused_not_scored(grader):
+    record = await run(make(grader=grader), harness="oracle", sandbox="unsafe-local")
+
+    assert record.reward is None
+    assert "'unsafe-local' has no file system for each box" in record.error.message
+
+
 async def test_max_turns_ends_the_loop_and_the_state_is_scored():
     record = await run(make(max_turns=2), [call("echo 6 > total.txt")])
 
