@@ -108,6 +108,20 @@ async def test_a_folder_is_built_with_its_environment_and_user(local: LocalBacke
         assert await box.read("/given") == b"changed"
 
 
+async def test_a_name_of_ones_own_stays_when_the_folder_is_asked_for(context: Path):
+    image = await built(context)
+    backend = LocalBackend()
+    try:
+        for name in (f"build:{context}", "mine:1"):
+            async with start_sandbox(backend, replace(SMALL, image=name)) as box:
+                assert await box.read("/given") == b"in the context"
+    finally:
+        await backend.close()
+    found = ImageStore().find("mine:1")
+    assert found is not None
+    assert (found.digest, found.names) == (image.digest, [f"build:{context}", "mine:1"])
+
+
 async def test_a_name_given_to_another_image_is_noticed(context: Path):
     repo, tag = f"verifiers-build:own-{os.getpid()}".split(":")
 

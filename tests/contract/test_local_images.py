@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from verifiers.cli import image as command
 from verifiers.errors import ConfigError, SandboxExecError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local.images import ImageStore, digest_of
@@ -190,6 +191,33 @@ async def test_images_are_made_once_and_found_by_name(root: Path, tmp_path: Path
     assert store.prune(keep=lambda image: False) == [first]
     assert store.all() == []
     assert not list((tmp_path / "images").glob("*/"))
+
+
+def test_a_further_name_takes_none_away(root: Path, tmp_path: Path):
+    store = ImageStore(tmp_path / "images")
+    tar = make_tar(root, tmp_path / "root.tar")
+    store.add(tar, name="mine:1")
+    image = store.add(tar, name="mine:2")
+
+    assert store.find("mine:1") == store.find("mine:2") == store.add(tar) == image
+    assert image.names == ["mine:2", "mine:1"]
+    other = store.add(tar, name="mine:2", env={"A": "1"})
+    assert (other.env["A"], other.digest != image.digest) == ("1", True), "other settings are another image"
+    assert [each.names for each in store.all()] == [["mine:1"], ["mine:2"]]
+
+
+def test_removing_one_of_several_names_leaves_the_image(root: Path, tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tar = make_tar(root, tmp_path / "root.tar")
+    for name in ("mine:1", "mine:2"):
+        assert command.main(["add", str(tar), "--name", name]) == 0
+    assert capsys.readouterr().out.endswith("  mine:2, mine:1\n")
+
+    assert command.main(["rm", "mine:2"]) == 0
+    assert "is still mine:1" in capsys.readouterr().out
+    assert [image.names for image in ImageStore().all()] == [["mine:1"]]
+    assert command.main(["rm", "mine:1"]) == 0
+    assert ImageStore().all() == []
 
 
 def test_what_is_no_image_is_refused(tmp_path: Path):

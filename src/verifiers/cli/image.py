@@ -31,7 +31,9 @@ def parser() -> OneLineParser:
     build = commands.add_parser("build", help="build a folder's Dockerfile with the container engine, and unpack it")
     build.add_argument("folder", help="where the Dockerfile and what it copies are")
     build.add_argument("--name", default="", help="what SandboxSpec(image=...) calls it; else build:FOLDER does")
-    remove = commands.add_parser("rm", help="remove one that no running box and no snapshot needs")
+    remove = commands.add_parser(
+        "rm", help="remove one that no running box and no snapshot needs; of one with several names, the name"
+    )
     remove.add_argument("name", help="its name or digest")
     prune = commands.add_parser("prune", help="remove old ones, and what dead processes left")
     prune.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="default 30")
@@ -65,7 +67,7 @@ def _list(images: Sequence[Image]) -> str:
     rows = [("DIGEST", "SIZE", "AGE", "KIND", "NAME")]
     for image in images:
         age = age_text(time.time() - image.created)
-        rows.append((image.digest, size_text(image.size), age, _kind(image), image.name or "-"))
+        rows.append((image.digest, size_text(image.size), age, _kind(image), ", ".join(image.names) or "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return "\n".join(
         "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[4]]) for row in rows
@@ -114,8 +116,12 @@ def _run(arguments: argparse.Namespace) -> None:
         image = store.find(arguments.name)
         if image is None:
             raise ConfigError(f"no image {arguments.name!r}; vf-image ls lists them")
+        if arguments.name in image.names and len(image.names) > 1:
+            left = store.forget(image, arguments.name)
+            print(f"removed the name {arguments.name}; {image.digest} is still {', '.join(left.names)}")
+            return
         store.remove(image)
-        print(f"removed {image.digest} {image.name}".rstrip())
+        print(f"removed {image.digest} {', '.join(image.names)}".rstrip())
     else:
         print(_prune(store, arguments.older_than_days))
 

@@ -44,7 +44,7 @@ async def find_image(spec: SandboxSpec) -> Image:
         return await asyncio.to_thread(store.add, Path(spec.rootfs))
     name = spec.image or ""
     known = await asyncio.to_thread(store.find, name)
-    if known is not None and (known.name != name or not known.engine_id):
+    if known is not None and (name not in known.names or not known.engine_id):
         return known
     if name.startswith(f"{SNAPSHOT}:"):
         raise SandboxStartError(f"there is no snapshot {name!r}; vf-image ls lists those there are")

@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -52,6 +52,16 @@ class Image:
     """Whether boxes of it are shown this machine's /usr, as the box it was taken of."""
     owner: str = ""
     """The process a temporary snapshot is gone with, '' for what stays until it is removed."""
+    aliases: list[str] = field(default_factory=list[str])
+    """Its names besides `name`, which is the one given last."""
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in (self.name, *self.aliases) if name]
+
+    def renamed(self, names: Iterable[str]) -> Image:
+        name, *aliases = [*names] or [""]
+        return replace(self, name=name, aliases=aliases)
 
 
 def image_folder() -> Path:
@@ -87,7 +97,7 @@ class ImageStore:
     def find(self, name: str) -> Image | None:
         """The newest image of that name, or the one whose digest begins with it."""
         images = self.all()
-        named = [image for image in images if image.name == name]
+        named = [image for image in images if name in image.names]
         return named[-1] if named else next((i for i in images if len(name) >= 6 and i.digest.startswith(name)), None)
 
     def add(self, source: Path, *, name: str = "", env: dict[str, str] | None = None, user: str = "") -> Image:
@@ -100,7 +110,10 @@ class ImageStore:
             raise ConfigError(f"image source {str(source)!r} does not exist")
         from verifiers.sandboxes.local.unpack import unpack  # the formats; not needed to run a box
 
-        image = Image(digest_of(source), name or str(source), str(source), env or {}, user)
+        digest = digest_of(source)
+        if env or user:  # the same files with other settings are another image
+            digest = digest_of_text(f"{digest} {sorted((env or {}).items())} {user}")
+        image = Image(digest, name or str(source), str(source), env or {}, user)
         made = self.make(image, lambda root: unpack(source, root))
         return self.name(made, name) if name else made
 
@@ -137,13 +150,21 @@ class ImageStore:
             raise
 
     def name(self, image: Image, name: str) -> Image:
-        """`image` under `name`, which another image of that name loses."""
+        """`image` under `name` too, which another image of that name loses."""
         for other in self.all():
-            if other.name == name and other.digest != image.digest:
-                _write_json(self.folder / other.digest / "image.json", asdict(replace(other, name="")))
-        if image.name != name:
-            image = replace(image, name=name)
-            _write_json(self.folder / image.digest / "image.json", asdict(image))
+            if name in other.names and other.digest != image.digest:
+                self._rename(other, [each for each in other.names if each != name])
+        if name in image.names:
+            return image
+        return self._rename(image, [name, *(each for each in image.names if each != image.source)])
+
+    def forget(self, image: Image, name: str) -> Image:
+        """`image` without that one of its names."""
+        return self._rename(image, [each for each in image.names if each != name])
+
+    def _rename(self, image: Image, names: Iterable[str]) -> Image:
+        image = image.renamed(names)
+        _write_json(self.folder / image.digest / "image.json", asdict(image))
         return image
 
     def hold(self, digest: str) -> int:
