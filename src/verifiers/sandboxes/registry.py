@@ -53,7 +53,12 @@ def get_backend(name: str) -> Backend:
         module, _, attribute = BACKENDS[name].partition(":")
         return getattr(import_module(module), attribute)()
     if name in _entry_points():
-        return _entry_points()[name].load()()
+        point = _entry_points()[name]
+        try:
+            made = point.load()
+        except (ImportError, AttributeError) as error:
+            raise ConfigError(f"sandbox backend {name!r} ({point.value}) cannot be loaded: {error}") from error
+        return made()
     raise ConfigError(f"unknown sandbox backend {name!r}{nearest(name, backend_names())}")
 
 

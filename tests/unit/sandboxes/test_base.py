@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
+from importlib.metadata import EntryPoint
 
 import pytest
 
 from verifiers.errors import ConfigError, SandboxStartError
-from verifiers.sandboxes import SandboxSpec, backend_names, get_backend
+from verifiers.sandboxes import SandboxSpec, backend_names, get_backend, registry
 from verifiers.sandboxes.owner import Owner, current_owner
 from verifiers.sandboxes.registry import usable_backend
 
@@ -46,6 +47,13 @@ def test_an_unknown_backend_names_the_near_one():
     with pytest.raises(ConfigError, match="did you mean 'docker'"):
         get_backend("dokcer")
     assert {"local", "docker", "modal", "unsafe-local"} <= set(backend_names())
+
+
+def test_a_backend_whose_package_is_broken_is_named(monkeypatch):
+    point = EntryPoint("broken", "no_such_package:Backend", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"broken": point})
+    with pytest.raises(ConfigError, match=r"'broken' \(no_such_package:Backend\) cannot be loaded: No module"):
+        get_backend("broken")
 
 
 def test_an_owner_survives_its_text_form_and_knows_the_dead():
