@@ -54,12 +54,14 @@ def _reason(error: Exception) -> str:
 
 
 def engine_address(environ: Mapping[str, str] = os.environ) -> EngineAddress:
-    """The engine that `DOCKER_HOST` names, else the first standard socket that exists, rootless ones included."""
+    """The engine that `DOCKER_HOST` names, else the first standard socket this user may use, rootless ones included."""
     named = environ.get("DOCKER_HOST", "")
     if not named:
         runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
         known = (*SOCKETS, f"{runtime}/docker.sock", f"{runtime}/podman/podman.sock")
-        return EngineAddress(next((path for path in known if os.path.exists(path)), SOCKETS[0]))
+        there = [path for path in known if os.path.exists(path)]
+        open_to_us = [path for path in there if os.access(path, os.W_OK, effective_ids=True)]
+        return EngineAddress([*open_to_us, *there, SOCKETS[0]][0])
     parts = urlsplit(named)
     if parts.scheme == "unix":
         return EngineAddress(parts.path)

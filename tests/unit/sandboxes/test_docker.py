@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,18 +32,29 @@ def test_the_engine_is_the_one_that_docker_host_names(tmp_path: Path):
     assert found in (str(socket), "/var/run/docker.sock", "/run/podman/podman.sock")
 
 
-def test_a_folder_of_sockets_that_is_closed_to_this_user_has_none(tmp_path: Path):
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0)
+def found_by_an_ordinary_user(runtime: Path) -> str:
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
     try:
-        found = engine_address({"XDG_RUNTIME_DIR": str(closed)}).path
+        return str(engine_address({"XDG_RUNTIME_DIR": str(runtime)}).path)
     finally:
         os.seteuid(user)
 
-    assert not found.startswith(str(closed))
+
+def test_what_is_closed_to_this_user_is_no_engine():
+    """A folder that may not be entered, and a socket of root's beside one of this user's own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "podman").mkdir(mode=0)
+        assert not found_by_an_ordinary_user(folder).startswith(name)
+
+        (folder / "podman").chmod(0o755)
+        for socket, mode in (("docker.sock", 0), ("podman/podman.sock", 0o666)):
+            (folder / socket).touch()
+            (folder / socket).chmod(mode)
+        assert found_by_an_ordinary_user(folder) != f"{folder}/docker.sock"
 
 
 def test_a_container_gets_limits_and_no_rights():
