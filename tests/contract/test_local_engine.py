@@ -159,11 +159,13 @@ async def test_what_is_missing_or_does_not_build_says_so(local: LocalBackend, co
     before = await containers()
     with pytest.raises(SandboxStartError, match="docker pull no-such-image:here"):
         await local.start(replace(SMALL, image="no-such-image:here"))
-    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo the-reason; exit 9\n")
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo the-reason >&2; exit 9\n")
     with pytest.raises(SandboxStartError, match="the-reason"):
         await local.start(replace(SMALL, image=f"build:{context}"))
     assert await asyncio.to_thread(command.main, ["build", str(context)]) == 2
-    assert "does not build" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "does not build" in said
+    assert "\x1b" not in said, "the engine colours what goes to stderr"
     (context / "Dockerfile").unlink()
     with pytest.raises(SandboxStartError, match="no file named Dockerfile"):
         await local.start(replace(SMALL, image=f"build:{context}"))

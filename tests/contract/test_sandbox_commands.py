@@ -89,3 +89,13 @@ def test_an_unknown_backend_is_one_line(capsys):
     said = capsys.readouterr().err
     assert "invalid choice: 'locl' (choose from 'docker', 'local', 'modal', 'unsafe-local')" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "called"), [(image, "ImageStore"), (sandbox, "get_backend")])
+def test_an_interrupted_command_is_one_line(command, called, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, called, interrupted)
+    assert command.main(["ls"]) == 130
+    assert capsys.readouterr().err.endswith(": interrupted\n")

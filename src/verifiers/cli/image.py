@@ -84,6 +84,9 @@ def _env(entries: Sequence[str]) -> dict[str, str]:
 def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
     from verifiers.sandboxes.local import export
 
+    if sys.stderr.isatty():  # either can take minutes
+        what = f"building {arguments.folder}" if arguments.command == "build" else f"unpacking {arguments.source}"
+        print(what, file=sys.stderr)
     if arguments.command == "build":
         return asyncio.run(export.build(store, Path(arguments.folder), name=arguments.name))
     if not arguments.source.startswith(export.FROM_ENGINE):
@@ -127,13 +130,16 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 2 with one line on stderr."""
+    """Exit code 0, 2 with one line on stderr, or 130 if interrupted."""
     arguments = parser().parse_args(argv)
     try:
         _run(arguments)
     except (VerifiersError, OSError) as error:
         print(f"vf-image: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("vf-image: interrupted", file=sys.stderr)
+        return 130
     return 0
 
 

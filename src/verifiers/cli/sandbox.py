@@ -47,7 +47,7 @@ def _show(boxes: Sequence[BoxInfo], *, as_json: bool) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 2 with one line on stderr."""
+    """Exit code 0, 2 with one line on stderr, or 130 if interrupted."""
     arguments = parser().parse_args(argv)
     names = arguments.backend or DEFAULT
     try:
@@ -55,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except VerifiersError as error:
         print(f"vf-sandbox: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("vf-sandbox: interrupted", file=sys.stderr)
+        return 130
     _show(boxes, as_json=arguments.json)
     if arguments.command == "prune" and not arguments.json:
         print(f"removed {len(boxes)}")

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator
@@ -24,6 +25,8 @@ from verifiers.sandboxes.docker_engine import Engine, EngineError
 DEFAULT_IMAGE = "python:3.11-slim"
 BUILD_PREFIX = "build:"
 """`image="build:<folder>"`: the image that the folder's Dockerfile builds."""
+_TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+"""Colours, and what else a build may print that is meant for a terminal."""
 PULL_TIMEOUT_S = BUILD_TIMEOUT_S = 1800.0
 
 
@@ -161,6 +164,7 @@ async def _follow(content: Any, failed: str) -> None:
 
 def _judge(line: dict[str, Any], said: list[str], failed: str) -> None:
     if "error" in line:
-        raise SandboxStartError(f"{failed}: {line['error']}\n{''.join(said)[-2000:]}".rstrip())
+        text = f"{failed}: {line['error']}\n{''.join(said)[-2000:]}".rstrip()
+        raise SandboxStartError(_TERMINAL.sub("", text))
     said.append(str(line.get("stream", "")))
     del said[:-50]
