@@ -118,7 +118,13 @@ def _unpack(tar: Path) -> Path:
     if not folder.exists():
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=tar.parent) as temporary:
             inner = Path(temporary, "tree")
-            _extract(tar, inner)
+            try:
+                _extract(tar, inner)
+            except (tarfile.TarError, EOFError) as error:
+                tar.unlink(missing_ok=True)
+                raise SandboxStartError(
+                    f"{tar} was damaged ({error}) and is removed; the next start makes it anew"
+                ) from error
             with suppress(OSError):  # another process was faster
                 os.rename(inner, folder)
     return folder

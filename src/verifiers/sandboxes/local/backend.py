@@ -55,7 +55,10 @@ class LocalBackend:
         return self._refusal
 
     async def keeper(self) -> Keeper:
-        return await self._keepers.mine()
+        try:
+            return await self._keepers.mine()
+        except (OSError, RuntimeError) as error:  # the latter: there is no home folder
+            raise SandboxStartError(f"local boxes need room in this user's cache folder: {error}") from error
 
     async def start(self, spec: SandboxSpec) -> LocalSandbox:
         keeper = await self.keeper()
@@ -82,7 +85,7 @@ class LocalBackend:
                 await (asyncio.wait_for(link.shell.ready, START_TIMEOUT_S) if link.shell is not None else meet())
         except BaseException as error:
             said = await to_its_end(link.end_with_words())
-            if isinstance(error, (VerifiersError, TimeoutError)):
+            if isinstance(error, (VerifiersError, OSError)):  # TimeoutError is one
                 known = refusal.advice() if "namespace" in said else ""
                 raise SandboxStartError(f"a local box could not be started: {said or error}{known}") from error
             raise
