@@ -19,6 +19,7 @@ from verifiers.proxy.gateway import MCP_STDIO, RELAY
 from verifiers.sandboxes import Backend, SandboxSpec, agent, carried, start_sandbox
 from verifiers.sandboxes.docker import DockerBackend
 from verifiers.sandboxes.docker_images import tree_digest
+from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.images import ImageStore
 from verifiers.testing.sandboxes import SandboxConformance
 
@@ -297,3 +298,19 @@ def test_a_machine_without_a_python_to_carry_says_so(tmp_path: Path, monkeypatch
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(SandboxStartError, match="no Python here can be carried"):
         carried.packed()
+
+
+def test_a_damaged_tar_says_so_once(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    tar = carried.packed()
+    os.truncate(tar, 100_000)
+    with pytest.raises(SandboxStartError, match="was damaged"):
+        carried.unpacked()
+    assert (carried.unpacked() / carried.LAST).exists()
+
+
+async def test_a_cache_that_cannot_be_written_is_a_start_error(tmp_path: Path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(SandboxStartError, match="cache folder"):
+        await LocalBackend().start(SandboxSpec(memory_mb=64, disk_mb=16))

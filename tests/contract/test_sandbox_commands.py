@@ -6,6 +6,7 @@ import pytest
 
 from verifiers.cli import image, sandbox
 from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.sandboxes.local.images import ImageStore
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +31,34 @@ def test_images_are_added_listed_and_removed(tmp_path, capsys):
     assert image.main(["rm", "tiny:1"]) == 0
     assert image.main(["prune"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "removed 0 images, 0 bytes"
+
+
+def test_an_image_that_two_remove_at_once_is_gone(tmp_path):
+    (tmp_path / "root").mkdir()
+    store = ImageStore()
+    made = store.add(tmp_path / "root", name="one")
+    store.remove(made)
+    store.remove(made)
+    assert store.all() == []
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", None])
+def test_a_damaged_image_is_made_again_or_pruned(tmp_path, capsys, damage):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "f").write_text("content")
+    for repair in (["add", str(tmp_path / "root"), "--name", "one"], ["prune"]):
+        assert image.main(["add", str(tmp_path / "root"), "--name", "one"]) == 0
+        (written,) = (tmp_path / "cache" / "verifiers" / "images").glob("*/image.json")
+        written.unlink()
+        if damage is not None:
+            written.write_text(damage)
+        capsys.readouterr()
+        assert image.main(["ls"]) == 0
+        assert "one" not in capsys.readouterr().out
+        assert image.main(repair) == 0
+        assert written.parent.exists() == (repair[0] == "add")
+        if written.parent.exists():
+            assert (written.parent / "root" / "f").read_text() == "content"
 
 
 @pytest.mark.parametrize(

@@ -84,15 +84,11 @@ class ImageStore:
         return self.folder / image.digest / "root"
 
     def all(self) -> list[Image]:
-        images = []
-        for path in self.folder.glob("[!.]*/image.json"):
-            with suppress(FileNotFoundError):  # removed by another process meanwhile
-                images.append(_read(path))
-        return sorted(images, key=lambda image: image.created)
+        found = [_read(path) for path in self.folder.glob("[!.]*/image.json")]
+        return sorted(filter(None, found), key=lambda image: image.created)
 
     def get(self, digest: str) -> Image | None:
-        path = self.folder / digest / "image.json"
-        return _read(path) if path.exists() else None
+        return _read(self.folder / digest / "image.json")
 
     def find(self, name: str) -> Image | None:
         """The newest image of that name, or the one whose digest begins with it."""
@@ -122,13 +118,22 @@ class ImageStore:
 
         What `fill` says of environment and user is added where `image` says nothing.
         """
-        known = self.folder / image.digest / "image.json"
         with self._locked(image.digest):
-            if not known.exists():
-                self._fill(image, fill)
-        return _read(known)
+            known = self.get(image.digest)
+            if known is None:
+                self._clear(image.digest)
+                known = self._fill(image, fill)
+        return known
 
-    def _fill(self, image: Image, fill: Callable[[Path], Settings]) -> None:
+    def _clear(self, digest: str) -> None:
+        """Remove what is left of a damaged image."""
+        if (self.folder / digest).exists():
+            gone = holds.take_away(self.folder / digest)
+            if gone is None:
+                raise ConfigError(f"image {digest!r} is damaged, and in use by a running process")
+            remove_tree(gone)
+
+    def _fill(self, image: Image, fill: Callable[[Path], Settings]) -> Image:
         staging = Path(tempfile.mkdtemp(prefix=UNPACKING, dir=self.folder))
         try:
             root = staging / "root"
@@ -145,6 +150,7 @@ class ImageStore:
             _write_json(staging / "image.json", asdict(image))
             os.chmod(staging, 0o755)
             os.replace(staging, self.folder / image.digest)
+            return image
         except BaseException:
             remove_tree(staging)
             raise
@@ -176,17 +182,19 @@ class ImageStore:
         return holds.hold(self.folder / digest)
 
     def remove(self, image: Image) -> None:
-        """
+        """No error if another process was faster.
+
         Raises:
             ConfigError: a running box or a snapshot needs it.
         """
         above = [other for other in self.all() if other.base == image.digest]
         if above:
             raise ConfigError(f"image {image.name or image.digest!r} lies below snapshot {above[0].name!r}")
-        gone = holds.take_away(self.folder / image.digest)
-        if gone is None:
-            raise ConfigError(f"image {image.name or image.digest!r} is in use by a running process")
-        remove_tree(gone)
+        with suppress(FileNotFoundError):
+            gone = holds.take_away(self.folder / image.digest)
+            if gone is None:
+                raise ConfigError(f"image {image.name or image.digest!r} is in use by a running process")
+            remove_tree(gone)
 
     def prune(self, *, keep: Callable[[Image], bool]) -> list[Image]:
         """Remove the images `keep` says no to that nothing needs, and what was left half made; the ones removed.
@@ -199,6 +207,10 @@ class ImageStore:
                 with suppress(ConfigError):
                     self.remove(image)
                     removed.append(image)
+        for path in self.folder.glob("[!.]*"):
+            if path.is_dir() and _read(path / "image.json") is None:
+                with suppress(ConfigError, FileNotFoundError):
+                    self._clear(path.name)
         for left in (*self.folder.glob(f"{UNPACKING}*"), *self.folder.glob(f"{holds.REMOVED}*")):
             with suppress(FileNotFoundError):
                 if time.time() - left.stat().st_mtime > 3600:
@@ -214,10 +226,13 @@ class ImageStore:
             yield
 
 
-def _read(path: Path) -> Image:
-    """What an `image.json` says; other versions of this library may have written more."""
-    values = json.loads(path.read_text())
-    return Image(**{key: values[key] for key in Image.__dataclass_fields__ if key in values})
+def _read(path: Path) -> Image | None:
+    """What an `image.json` says, of which other versions of this library may know more; None if gone or damaged."""
+    try:
+        values = json.loads(path.read_text())
+        return Image(**{key: values[key] for key in Image.__dataclass_fields__ if key in values})
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
+        return None
 
 
 def _write_json(path: Path, values: dict[str, object]) -> None:
