@@ -75,16 +75,20 @@ class TerminalEnv(Environment):
 
     async def prepare(self, session: Session) -> None:
         await super().prepare(session)
-        box = session.sandbox
-        if box is not None and box.spec.workdir != self.sandbox_for(session.task).workdir:
-            # every box would have its folder elsewhere, and all of them this machine's /tests: right work would score 0
+        if session.sandbox is not None:
+            self._refuse_shared_files(session.sandbox, session.task)
+        live = cast(Any, session)
+        if self.max_turns is not None and session.limits.max_turns is None:
+            live.tighten(max_turns=self.max_turns)
+
+    def _refuse_shared_files(self, box: Sandbox, task: Task) -> None:
+        """Where boxes have this machine's files, each has its folder elsewhere, and all have the same /tests: right
+        work would score 0."""
+        if box.spec.workdir != self.sandbox_for(task).workdir:
             raise SandboxPolicyError(
                 f"{box.backend!r} has no file system for each box, so the work cannot be carried to another one and "
                 "graded there; ask for 'local' or 'docker'"
             )
-        live = cast(Any, session)
-        if self.max_turns is not None and session.limits.max_turns is None:
-            live.tighten(max_turns=self.max_turns)
 
     async def respond(self, session: Session) -> Prompt | None:
         return None
@@ -160,6 +164,7 @@ class TerminalEnv(Environment):
                 box = await stack.enter_async_context(session.box(spec))
             if box is None:
                 raise SandboxLostError("the box is gone")
+            self._refuse_shared_files(box, task)  # a rollout with a fault is judged too
             checked = await graded(box, task, artifacts)
         state["checked"] = [_row(each.check.run, each.passed, each.why) for each in checked]
 

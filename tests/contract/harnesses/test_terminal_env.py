@@ -5,6 +5,7 @@ import json
 import pytest
 
 import verifiers as vf
+from verifiers.envs import grading
 from verifiers.envs.terminal_env import TerminalEnv
 from verifiers.errors import ConfigError
 from verifiers.sandboxes import get_backend
@@ -112,11 +113,14 @@ async def test_a_box_that_cannot_be_set_up_is_no_zero():
 
 
 @pytest.mark.parametrize("grader", ["separate", "shared"])
-async def test_boxes_without_a_file_system_of_their_own_are_refused_not_scored(grader):
+async def test_boxes_without_a_file_system_of_their_own_are_refused_not_scored(grader, tmp_path, monkeypatch):
+    (tmp_path / "mine").touch()
+    monkeypatch.setattr(grading, "TESTS", str(tmp_path))  # what is staged there would lie on this machine
     record = await run(make(grader=grader), harness="oracle", sandbox="unsafe-local")
 
     assert record.reward is None
     assert "'unsafe-local' has no file system for each box" in record.error.message
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 async def test_max_turns_ends_the_loop_and_the_state_is_scored():
