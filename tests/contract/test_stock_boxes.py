@@ -42,6 +42,13 @@ async def test_bash_tasks_reward_the_state_reached():
     assert [record.reward for record in idle.records] == [0.0] * 12
 
 
+async def test_bash_tasks_are_solved_by_their_own_solutions_and_by_nothing_else():
+    env = vf.load_environment("bash-tasks", num_eval_examples=20, num_train_examples=1)
+
+    assert (await env.evaluate(vf.ScriptedModel(["unused"]), harness="oracle")).reward == [1.0] * 20
+    assert (await env.evaluate(vf.ScriptedModel(["unused"]), harness="noop")).reward == [0.0] * 20
+
+
 async def test_bash_tasks_are_not_fooled_by_what_is_no_file():
     env = vf.load_environment("bash-tasks", kinds=["count"], num_eval_examples=1, num_train_examples=1)
     for trick in ("mkfifo answer.txt", "mkdir answer.txt", "ln -s /dev/zero answer.txt", "rm -rf ./*; kill -9 -1"):

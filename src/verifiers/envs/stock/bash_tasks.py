@@ -31,6 +31,8 @@ class Job(NamedTuple):
     files: dict[str, str]
     wanted: dict[str, str | None]
     """Path -> content, whitespace at its end aside; None: nothing may be there."""
+    solution: str
+    """Shell lines that do it."""
 
 
 def _lines(rng: random.Random, count: int) -> list[str]:
@@ -54,7 +56,8 @@ def count_word(rng: random.Random, size: int) -> Job:
     text = (
         f"Count the lines in all files below this folder that hold the word {word!r}. Write the number to answer.txt."
     )
-    return Job(text, files, {"answer.txt": str(number)})
+    solution = f"grep -rhw {word} . | wc -l >/tmp/answer && mv /tmp/answer answer.txt"
+    return Job(text, files, {"answer.txt": str(number)}, solution)
 
 
 def find_file(rng: random.Random, size: int) -> Job:
@@ -62,7 +65,8 @@ def find_file(rng: random.Random, size: int) -> Job:
     path = rng.choice(sorted(files))
     files[path] += f"key = {token}\n"
     text = f"One file below this folder holds {token!r}. Write its path, relative to this folder, to found.txt."
-    return Job(text, files, {"found.txt": path})
+    solution = f"grep -rl {token} . | sed 's|^[.]/||' >/tmp/found && mv /tmp/found found.txt"
+    return Job(text, files, {"found.txt": path}, solution)
 
 
 def rename(rng: random.Random, size: int) -> Job:
@@ -74,7 +78,8 @@ def rename(rng: random.Random, size: int) -> Job:
         else:
             wanted[path] = content
     text = "Give every file below this folder that ends in .txt the ending .md instead. Leave all others as they are."
-    return Job(text, files, wanted)
+    solution = 'find . -name \'*.txt\' | while read -r path; do mv "$path" "${path%.txt}.md"; done'
+    return Job(text, files, wanted, solution)
 
 
 def sum_column(rng: random.Random, size: int) -> Job:
@@ -85,7 +90,8 @@ def sum_column(rng: random.Random, size: int) -> Job:
     text = (
         f"table.csv has columns name, amount and boxes. Write the sum of amount over all rows of {word!r} to total.txt."
     )
-    return Job(text, {"table.csv": table}, {"total.txt": str(total), "table.csv": table})
+    solution = f"awk -F, '$1 == \"{word}\" {{sum += $2}} END {{print sum}}' table.csv >total.txt"
+    return Job(text, {"table.csv": table}, {"total.txt": str(total), "table.csv": table}, solution)
 
 
 def merge_lists(rng: random.Random, size: int) -> Job:
@@ -93,7 +99,8 @@ def merge_lists(rng: random.Random, size: int) -> Job:
     files = {name: "\n".join(rng.choices(WORDS, k=size)) + "\n" for name in names}
     every = sorted({line for text in files.values() for line in text.split()})
     text = "Merge all files in lists/ into merged.txt: every line once, in alphabetical order. Then remove lists/."
-    return Job(text, files, {"merged.txt": "\n".join(every), **dict.fromkeys(names)})
+    solution = "LC_ALL=C sort -u lists/*.txt >merged.txt && rm -r lists"
+    return Job(text, files, {"merged.txt": "\n".join(every), **dict.fromkeys(names)}, solution)
 
 
 KINDS: dict[str, Callable[[random.Random, int], Job]] = {
@@ -161,7 +168,8 @@ def load_environment(
         kind = rng.choice(kinds or list(KINDS))
         job = KINDS[kind](rng, size)
         info = {"kind": kind, "files": sorted(job.files.items()), "wanted": sorted(job.wanted.items())}
-        return f"{job.text}\n{job.files}", {"question": job.text, "answer": "", "info": info}
+        row = {"question": job.text, "answer": "", "info": info, "solution": job.solution}
+        return f"{job.text}\n{job.files}", row
 
     rows = split(make, num_train=num_train_examples, num_eval=num_eval_examples, seed=seed, hint="raise size")
     return BashTasksEnv(
