@@ -33,6 +33,20 @@ def test_images_are_added_listed_and_removed(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "removed 0 images, 0 bytes"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "/dev/zero"], "neither a folder nor a file"),
+        (["add", "/etc", "--env", "=b"], "not NAME=VALUE"),
+        (["prune", "--older-than-days", "-1"], "at least 0"),
+        (["prune", "--older-than-days", "nan"], "at least 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(arguments, said, capsys):
+    assert image.main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_an_image_that_two_remove_at_once_is_gone(tmp_path):
     (tmp_path / "root").mkdir()
     store = ImageStore()

@@ -76,7 +76,7 @@ def _list(images: Sequence[Image]) -> str:
 
 def _env(entries: Sequence[str]) -> dict[str, str]:
     for entry in entries:
-        if "=" not in entry:
+        if entry.find("=") < 1:
             raise ConfigError(f"--env {entry!r} is not NAME=VALUE")
     return dict(entry.split("=", 1) for entry in entries)
 
@@ -98,6 +98,8 @@ def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
 
 
 def _prune(store: ImageStore, older_than_days: float) -> str:
+    if not older_than_days >= 0:
+        raise ConfigError(f"--older-than-days {older_than_days:g} must be at least 0")
     oldest = time.time() - older_than_days * DAY_S
     removed = store.prune(keep=lambda image: image.created >= oldest)
     left = [image for image in store.all() if image.created < oldest]

@@ -104,6 +104,8 @@ class ImageStore:
         """
         if not source.exists():
             raise ConfigError(f"image source {str(source)!r} does not exist")
+        if not (source.is_dir() or source.is_file()):  # reading a device or FIFO may never end
+            raise ConfigError(f"image source {str(source)!r} is neither a folder nor a file")
         from verifiers.sandboxes.local.unpack import unpack  # the formats; not needed to run a box
 
         digest = digest_of(source)
