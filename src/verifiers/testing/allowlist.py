@@ -22,6 +22,7 @@ import pytest
 from verifiers.errors import SandboxError
 from verifiers.sandboxes import Backend, Sandbox, SandboxSpec, start_sandbox
 from verifiers.sandboxes.egress.door import PORT
+from verifiers.testing.isolation import own_address
 
 RAW = """
 import json, socket, sys, time
@@ -260,7 +261,7 @@ class AllowListConformance:
         assert target.asked == []
 
     async def test_nothing_goes_round_the_proxy(self, target: Target) -> None:
-        places = (f"127.0.0.1:{target.server_port}", f"{_own_address()}:22", "169.254.169.254:80", "1.1.1.1:53")
+        places = (f"127.0.0.1:{target.server_port}", f"{own_address()}:22", "169.254.169.254:80", "1.1.1.1:53")
         resolve = "import socket; print('resolved', socket.getaddrinfo('example.com', 80))"
         async with self.box("*", "0.0.0.0/0", "::/0", f"127.0.0.1:{target.server_port}") as box:
             assert "connected" not in await self.python(box, DIRECT, *places)
@@ -272,7 +273,7 @@ class AllowListConformance:
     async def test_wide_lists_open_neither_this_machine_nor_metadata(self, target: Target) -> None:
         """Names that lead here and every way to write an address."""
         port = target.server_port
-        own = (_own_address(), socket.gethostname())
+        own = (own_address(), socket.gethostname())
         async with self.box("*", "0.0.0.0/0", "::/0") as box:
             hosts = [*SPELLINGS, *own]
             tunnels = await self.all_raw(
@@ -394,15 +395,6 @@ def _two_bytes(port: int) -> str:
 
 def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def _own_address() -> str:
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # sends nothing: only asks the routing table
-            return probe.getsockname()[0]
-    except OSError:
-        return "127.0.0.2"
 
 
 def _is_unused(line: str) -> bool:

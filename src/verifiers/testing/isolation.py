@@ -139,7 +139,7 @@ class IsolationConformance:
             port = server.getsockname()[1]
             for family, target in (
                 ("AF_INET", f"127.0.0.1:{port}"),
-                ("AF_INET", f"{_own_address()}:{port}"),
+                ("AF_INET", f"{own_address()}:{port}"),
                 ("AF_INET", "169.254.169.254:80"),
                 ("AF_UNIX", "isolation-test"),
             ):
@@ -364,7 +364,8 @@ def _sleeping(marker: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _own_address() -> str:
+def own_address() -> str:
+    """An address of this machine that is not its loopback, if it has one."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(("192.0.2.1", 9))  # sends nothing: only asks the routing table
