@@ -179,8 +179,9 @@ class World:
         return found
 
     async def create(self, request: Any, *, version: int) -> Box:
-        length = 22 if version == 1 else 26
-        name = "".join(secrets.choice(ALPHABET) for _ in range(length))
+        # The client tells tasks of the second generation by a last letter V, so those of the first never end in one.
+        length, letters = (22, ALPHABET.replace("V", "")) if version == 1 else (26, ALPHABET)
+        name = "".join(secrets.choice(letters) for _ in range(length))
         box = Box(f"sb-{name}", request.definition, {t.tag_name: t.tag_value for t in request.tags}, Exec())
         box.task = f"ta-{name}" + ("V" if version == 2 else "")
         read_end, write_end = os.pipe()
