@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from verifiers.errors import SandboxError
-from verifiers.sandboxes.docker_engine import Engine, EngineAddress
+from verifiers.sandboxes.docker.engine import Engine, EngineAddress
 
 
 async def test_an_absent_engine_is_one_plain_line(tmp_path: Path):

@@ -18,7 +18,7 @@ from verifiers.harnesses.loading import load_harness
 from verifiers.proxy.gateway import MCP_STDIO, RELAY
 from verifiers.sandboxes import Backend, SandboxSpec, agent, carried, start_sandbox
 from verifiers.sandboxes.docker import DockerBackend
-from verifiers.sandboxes.docker_images import tree_digest
+from verifiers.sandboxes.docker.images import tree_digest
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.images import ImageStore
 from verifiers.testing.sandboxes import SandboxConformance

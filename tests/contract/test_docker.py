@@ -25,8 +25,8 @@ from verifiers.errors import (
 )
 from verifiers.sandboxes import Sandbox, SandboxSpec, start_sandbox
 from verifiers.sandboxes.docker import DockerBackend
-from verifiers.sandboxes.docker_engine import EngineAddress
-from verifiers.sandboxes.docker_spec import LABEL, LABEL_OWNER, LABEL_SNAPSHOT, container
+from verifiers.sandboxes.docker.engine import EngineAddress
+from verifiers.sandboxes.docker.spec import LABEL, LABEL_OWNER, LABEL_SNAPSHOT, container
 from verifiers.sandboxes.owner import RUN, Owner, current_owner
 from verifiers.testing.allowlist import AllowListConformance
 from verifiers.testing.isolation import IsolationConformance

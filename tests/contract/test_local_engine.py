@@ -14,7 +14,7 @@ import pytest
 from verifiers.cli import image as command
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
-from verifiers.sandboxes.docker_engine import Engine, engine_address
+from verifiers.sandboxes.docker.engine import Engine, engine_address
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.export import add_from_engine
 from verifiers.sandboxes.local.images import Image, ImageStore

@@ -9,9 +9,9 @@ import pytest
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
-from verifiers.sandboxes.modal import MAX_LIFE_S, ModalBackend, create_options
-from verifiers.sandboxes.modal import _warn_once as warn_once
-from verifiers.sandboxes.modal_box import EXPIRE_S
+from verifiers.sandboxes.modal.backend import MAX_LIFE_S, ModalBackend, create_options
+from verifiers.sandboxes.modal.backend import _warn_once as warn_once
+from verifiers.sandboxes.modal.box import EXPIRE_S
 from verifiers.testing.sandboxes import SandboxConformance
 from verifiers.testing.snapshots import SnapshotConformance
 
@@ -117,7 +117,7 @@ async def test_a_box_without_a_heartbeat_ends_itself(modal_world: Any):
 
 
 async def test_heartbeats_are_sent(modal_world: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("verifiers.sandboxes.modal_box.BEAT_S", 0.05)
+    monkeypatch.setattr("verifiers.sandboxes.modal.box.BEAT_S", 0.05)
     async with start_sandbox(ENGINE, SMALL) as box:
         for _ in range(100):
             if made(modal_world, box.id).first.written >= 3:

@@ -6,7 +6,7 @@ from verifiers.errors import ConfigError, SandboxPolicyError
 from verifiers.sandboxes import SandboxSpec
 from verifiers.sandboxes.egress.allow import AllowList, host_of
 from verifiers.sandboxes.egress.door import PORT, proxy_environment
-from verifiers.sandboxes.modal import create_options
+from verifiers.sandboxes.modal.backend import create_options
 
 
 @pytest.mark.parametrize(

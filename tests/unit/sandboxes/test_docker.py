@@ -11,9 +11,9 @@ import pytest
 
 from verifiers.errors import ConfigError
 from verifiers.sandboxes import SandboxSpec
-from verifiers.sandboxes.docker_engine import Attached, EngineAddress, engine_address
-from verifiers.sandboxes.docker_images import tree_digest
-from verifiers.sandboxes.docker_spec import box_info, container
+from verifiers.sandboxes.docker.engine import Attached, EngineAddress, engine_address
+from verifiers.sandboxes.docker.images import tree_digest
+from verifiers.sandboxes.docker.spec import box_info, container
 from verifiers.sandboxes.marks import NEVER_STARTED_MAX_AGE_S, marks
 from verifiers.sandboxes.owner import current_owner
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxStartError
 from verifiers.sandboxes.base import SandboxSpec
-from verifiers.sandboxes.docker_engine import Engine, EngineError, engine_address
-from verifiers.sandboxes.docker_images import BUILD_PREFIX, Images, tree_digest
-from verifiers.sandboxes.docker_spec import LABEL
+from verifiers.sandboxes.docker.engine import Engine, EngineError, engine_address
+from verifiers.sandboxes.docker.images import BUILD_PREFIX, Images, tree_digest
+from verifiers.sandboxes.docker.spec import LABEL
 from verifiers.sandboxes.local.images import Image, ImageStore, digest_of_text
 from verifiers.sandboxes.local.unpack import unpack
 from verifiers.sandboxes.marks import marks

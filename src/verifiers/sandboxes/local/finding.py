@@ -17,7 +17,7 @@ async def key_of(spec: SandboxSpec) -> str:
     if spec.rootfs is not None:
         return await asyncio.to_thread(_state, Path(spec.rootfs))
     if spec.image is not None and spec.image.startswith(BUILD_PREFIX):
-        from verifiers.sandboxes.docker_images import tree_digest  # its HTTP client is of no use to other boxes
+        from verifiers.sandboxes.docker.images import tree_digest  # its HTTP client is of no use to other boxes
 
         folder = Path(spec.image.removeprefix(BUILD_PREFIX))
         return f"{spec.image} {await asyncio.to_thread(tree_digest, folder)}"

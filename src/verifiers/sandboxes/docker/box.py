@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 from verifiers.errors import SandboxError, SandboxExecError, SandboxLimitError, SandboxLostError, SandboxPolicyError
 from verifiers.sandboxes import carried
-from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.agent import source
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, Process, SandboxSpec
 from verifiers.sandboxes.box import AgentSandbox, greet
-from verifiers.sandboxes.docker_engine import Attached, Engine, EngineError
-from verifiers.sandboxes.docker_images import one_entry_tar
+from verifiers.sandboxes.docker import snapshots
+from verifiers.sandboxes.docker.engine import Attached, Engine, EngineError
+from verifiers.sandboxes.docker.images import one_entry_tar
 from verifiers.sandboxes.starting import make_or_undo
 from verifiers.sandboxes.wire import Wire
 

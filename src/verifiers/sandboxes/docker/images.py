@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes.base import SandboxSpec
-from verifiers.sandboxes.docker_engine import Engine, EngineError
+from verifiers.sandboxes.docker.engine import Engine, EngineError
 
 DEFAULT_IMAGE = "python:3.11-slim"
 BUILD_PREFIX = "build:"

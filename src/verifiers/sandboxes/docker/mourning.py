@@ -1,4 +1,4 @@
-"""Starts the process that removes what the engine is still making when this one is killed; see `docker_mourner.py`."""
+"""Starts the process that removes what the engine is still making when this one is killed; see `mourner.py`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from verifiers.sandboxes.docker_engine import EngineAddress
-from verifiers.sandboxes.docker_spec import LABEL_OWNER
+from verifiers.sandboxes.docker.engine import EngineAddress
+from verifiers.sandboxes.docker.spec import LABEL_OWNER
 from verifiers.sandboxes.owner import current_owner
 
-PROGRAM = Path(__file__).with_name("docker_mourner.py")
+PROGRAM = Path(__file__).with_name("mourner.py")
 _mourners: dict[tuple[int, EngineAddress], int] = {}
 """(this process, an engine) -> the mourner's pid."""
 _being_made: dict[int, int] = {}

@@ -17,7 +17,7 @@ from verifiers.errors import MissingExtraError, SandboxLostError, SandboxPolicyE
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.egress.allow import AllowList
 from verifiers.sandboxes.marks import marks, owner_alive
-from verifiers.sandboxes.modal_box import (
+from verifiers.sandboxes.modal.box import (
     Link,
     ModalSandbox,
     agent_argv,

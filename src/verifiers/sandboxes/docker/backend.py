@@ -10,14 +10,14 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxStartError
 from verifiers.sandboxes import carried
-from verifiers.sandboxes import docker_snapshots as snapshots
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
-from verifiers.sandboxes.docker_agent import AgentVolume
-from verifiers.sandboxes.docker_box import STREAMS, DockerSandbox, Link, Start, own_workdir, remove, start_with
-from verifiers.sandboxes.docker_engine import Engine, EngineAddress, EngineError, engine_address
-from verifiers.sandboxes.docker_images import DEFAULT_IMAGE, Images
-from verifiers.sandboxes.docker_mourning import mourned
-from verifiers.sandboxes.docker_spec import LABEL_OWNER, box_info, container
+from verifiers.sandboxes.docker import snapshots
+from verifiers.sandboxes.docker.agent import AgentVolume
+from verifiers.sandboxes.docker.box import STREAMS, DockerSandbox, Link, Start, own_workdir, remove, start_with
+from verifiers.sandboxes.docker.engine import Engine, EngineAddress, EngineError, engine_address
+from verifiers.sandboxes.docker.images import DEFAULT_IMAGE, Images
+from verifiers.sandboxes.docker.mourning import mourned
+from verifiers.sandboxes.docker.spec import LABEL_OWNER, box_info, container
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.starting import start_or_undo
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import carried
-from verifiers.sandboxes.docker_box import mode_of, remove
-from verifiers.sandboxes.docker_engine import Engine
-from verifiers.sandboxes.docker_images import pieces
-from verifiers.sandboxes.docker_spec import labels, volume_mount
+from verifiers.sandboxes.docker.box import mode_of, remove
+from verifiers.sandboxes.docker.engine import Engine
+from verifiers.sandboxes.docker.images import pieces
+from verifiers.sandboxes.docker.spec import labels, volume_mount
 
 PREFIX = "verifiers-agent-"
 FILLED_AT = "/agent"

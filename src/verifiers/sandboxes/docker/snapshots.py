@@ -10,8 +10,8 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxPolicyError
 from verifiers.sandboxes.base import SNAPSHOT
-from verifiers.sandboxes.docker_engine import Engine, EngineError
-from verifiers.sandboxes.docker_spec import LABEL, LABEL_SNAPSHOT, labels
+from verifiers.sandboxes.docker.engine import Engine, EngineError
+from verifiers.sandboxes.docker.spec import LABEL, LABEL_SNAPSHOT, labels
 from verifiers.sandboxes.marks import owner_alive
 
 COMMIT_TIMEOUT_S = 600.0
