@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from contextlib import suppress
 from dataclasses import replace
@@ -361,3 +362,32 @@ class TestImageSnapshots(SnapshotConformance):
     @pytest.fixture(autouse=True)
     def on_image(self, root: Path, monkeypatch):
         monkeypatch.setattr(type(self), "spec", replace(SnapshotConformance.spec, rootfs=root))
+
+
+MAKING = """
+import sys, time
+from pathlib import Path
+from verifiers.sandboxes.local.images import ImageStore
+with ImageStore(Path(sys.argv[1])).staging() as folder:
+    (folder / "half").write_text("made")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_was_making_is_removed_and_nothing_else(tmp_path: Path):
+    store = ImageStore(tmp_path)
+    source = str(Path(__file__).parents[2] / "src")
+    argv, env = [sys.executable, "-c", MAKING, str(tmp_path)], {**os.environ, "PYTHONPATH": source}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as maker:
+        assert maker.stdout is not None
+        folder = Path(maker.stdout.readline().strip())
+        os.utime(folder, (0, 0))
+        store.prune(keep=lambda image: True)
+        assert (folder / "half").read_text() == "made"
+
+        maker.kill()
+        maker.wait()
+        store.prune(keep=lambda image: True)
+
+    assert not list(tmp_path.iterdir())

@@ -250,7 +250,7 @@ class Sandbox(Protocol):
         ...
 
     async def download(self, path: str, target: Path | str, *, max_bytes: int | None = None) -> None:
-        """Copy a file or folder of the box to `target`, which becomes the copy.
+        """Copy a file or folder of the box to `target`, which becomes the copy: a folder that is there is replaced.
 
         Modes are kept without setuid, setgid and sticky bits. Never writes outside `target`, whatever the box holds.
 
@@ -259,6 +259,7 @@ class Sandbox(Protocol):
 
         Raises:
             FileNotFoundError: nothing at `path`.
+            IsADirectoryError: `path` is a file, and `target` a folder.
             SandboxPolicyError: devices, FIFOs, sockets, links that leave the tree, or more than `max_bytes`.
         """
         ...

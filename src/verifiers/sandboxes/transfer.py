@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from verifiers.errors import SandboxLostError, SandboxPolicyError
+from verifiers.errors import ConfigError, SandboxLostError, SandboxPolicyError
 from verifiers.sandboxes.wire import CHUNK, Grants, Wire
 
 MAX_ENTRIES = 1_000_000
@@ -82,14 +83,23 @@ def _staging(target: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=".download-", dir=target.parent))
 
 
+def _check_target(target: Path) -> None:
+    if Path.cwd().is_relative_to(target.resolve()):
+        raise ConfigError(f"a download becomes its target, and {str(target)!r} is the folder this process works in")
+
+
 def _replace(copy: Path, target: Path) -> None:
+    """A folder gives way to a folder only, and nothing of it is removed before the copy stands in its place."""
     if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
+        if not copy.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        os.rename(target, copy.with_name("replaced"))
     os.replace(copy, target)
 
 
 async def download(wire: Wire, path: str, target: Path, max_bytes: int | None) -> None:
     """The copy is made beside `target` and moved there when it is whole."""
+    _check_target(target)
     staging = _staging(target)
     try:
         tree = _Tree(staging / "copy", path, max_bytes)

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import pytest
 
-from verifiers.errors import SandboxExecError, SandboxLostError, SandboxPolicyError, SandboxStartError
+from verifiers.errors import ConfigError, SandboxExecError, SandboxLostError, SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes import Backend, Sandbox, SandboxSpec, get_backend, start_sandbox
 
 SECRET = "conformance-secret-3f1c"
@@ -345,6 +345,24 @@ class SandboxConformance:
         await box.upload(source / "a" / "tool", "single")
         await box.download("single", tmp_path / "single")
         assert stat.S_IMODE((tmp_path / "single").stat().st_mode) == 0o750
+
+    async def test_a_download_takes_no_other_place_than_a_file_s_or_a_folder_s_own(
+        self, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await box.exec("echo new >file; mkdir folder; echo new >folder/inner")
+        (tmp_path / "here" / "results").mkdir(parents=True)
+        (tmp_path / "here" / "results" / "old").write_text("of weeks")
+        monkeypatch.chdir(tmp_path / "here")
+
+        for target in (".", "", "..", tmp_path):
+            with pytest.raises(ConfigError):
+                await box.download("folder", target)
+        with pytest.raises(IsADirectoryError):
+            await box.download("file", "results")
+        assert (tmp_path / "here" / "results" / "old").read_text() == "of weeks"
+        await box.download("folder", "results")
+
+        assert (os.listdir(), os.listdir("results")) == (["results"], ["inner"])
 
     async def test_downloads_stay_in_their_target(self, box: Sandbox, tmp_path: Path) -> None:
         (tmp_path / "victim").write_text("untouched")

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -39,6 +41,8 @@ PACK = Path(__file__).parent / "pack.py"
 LAST = "complete"
 """The name of the last file in the tar."""
 PACK_TIMEOUT_S = 60.0
+MAKING_S = 3600.0
+"""No packing takes longer."""
 
 
 def is_loader_setting(name: str) -> bool:
@@ -71,6 +75,14 @@ def packed() -> Path:
             return tar
         reasons.append(f"{python}: {reason}")
     raise SandboxStartError(f"no Python here can be carried into boxes; install Python >= 3.8. {'; '.join(reasons)}")
+
+
+def sweep() -> None:
+    """Remove what killed processes had half packed or unpacked."""
+    for left in kept("").parent.glob(".*pack-*"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > MAKING_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _pack(python: str, tar: Path) -> str | None:

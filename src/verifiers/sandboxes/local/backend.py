@@ -7,6 +7,7 @@ import os
 import uuid
 
 from verifiers.errors import ConfigError, SandboxPolicyError, SandboxStartError, VerifiersError
+from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.box import greet
 from verifiers.sandboxes.local import host, reaper, refusal
@@ -148,7 +149,8 @@ class LocalBackend:
         return mine + reaper.other_boxes()
 
     async def prune(self) -> list[BoxInfo]:
-        await asyncio.to_thread(ImageStore().prune, keep=lambda image: True)  # dead processes' snapshots
+        await asyncio.to_thread(ImageStore().prune, keep=lambda image: True)  # what dead processes left there
+        await asyncio.to_thread(carried.sweep)
         return reaper.prune()
 
     async def close(self) -> None:

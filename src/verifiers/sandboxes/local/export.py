@@ -7,7 +7,6 @@ another image since is noticed.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +78,8 @@ async def _exported(store: ImageStore, engine: Engine, described: dict[str, Any]
     )
     known = store.get(image.digest)
     if known is None:
-        with tempfile.TemporaryDirectory(prefix="vf-export-") as folder:
-            path = Path(folder, "image.tar")
+        with store.staging() as folder:
+            path = folder / "image.tar"
             await _export(engine, image.engine_id, path)
             known = await asyncio.to_thread(store.make, image, lambda root: unpack(path, root))
     return store.name(known, name)

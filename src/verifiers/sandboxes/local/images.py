@@ -24,6 +24,10 @@ from verifiers.sandboxes.local.trees import Settings, give, remove_tree
 from verifiers.sandboxes.owner import Owner
 
 UNPACKING = ".unpack-"
+NEW_S = 60.0
+"""How old a folder for what is being made is at least that nobody holds because its maker is gone."""
+REMOVING_S = 3600.0
+"""No removal takes longer."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -136,8 +140,7 @@ class ImageStore:
             remove_tree(gone)
 
     def _fill(self, image: Image, fill: Callable[[Path], Settings]) -> Image:
-        staging = Path(tempfile.mkdtemp(prefix=UNPACKING, dir=self.folder))
-        try:
+        with self.staging() as staging:
             root = staging / "root"
             root.mkdir()
             give(root, 0, 0)
@@ -152,10 +155,23 @@ class ImageStore:
             _write_json(staging / "image.json", asdict(image))
             os.chmod(staging, 0o755)
             os.replace(staging, self.folder / image.digest)
-            return image
-        except BaseException:
-            remove_tree(staging)
-            raise
+        return image
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A folder beside the images for what is being made; removed at the end unless it was moved.
+
+        It is held meanwhile, so `prune` tells it from what a killed process left.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=UNPACKING, dir=self.folder))
+        held = holds.hold(folder)
+        try:
+            yield folder
+        finally:
+            if folder.exists():
+                remove_tree(folder)
+            os.close(held)
 
     def name(self, image: Image, name: str) -> Image:
         """`image` under `name` too, which another image of that name loses."""
@@ -213,11 +229,20 @@ class ImageStore:
             if path.is_dir() and _read(path / "image.json") is None:
                 with suppress(ConfigError, FileNotFoundError):
                     self._clear(path.name)
-        for left in (*self.folder.glob(f"{UNPACKING}*"), *self.folder.glob(f"{holds.REMOVED}*")):
-            with suppress(FileNotFoundError):
-                if time.time() - left.stat().st_mtime > 3600:
-                    remove_tree(left)
+        self._sweep()
         return removed
+
+    def _sweep(self) -> None:
+        """Remove what killed processes were making or removing."""
+        for left in self.folder.glob(f"{UNPACKING}*"):
+            with suppress(FileNotFoundError):
+                gone = holds.take_away(left) if _age_s(left) > NEW_S else None
+                if gone is not None:
+                    remove_tree(gone)
+        for left in self.folder.glob(f"{holds.REMOVED}*"):
+            with suppress(FileNotFoundError):
+                if _age_s(left) > REMOVING_S:
+                    remove_tree(left)
 
     @contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
@@ -226,6 +251,10 @@ class ImageStore:
         with open(self.folder / f".lock-{digest[:2]}", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def _read(path: Path) -> Image | None:

@@ -36,7 +36,8 @@ def unpack(source: Path, root: Path) -> Settings:
     except tarfile.TarError as error:
         raise ConfigError(f"{source} is neither a folder nor a tar file") from error
     if first & {"oci-layout", "index.json", "manifest.json", "blobs"}:
-        with tempfile.TemporaryDirectory(prefix="vf-oci-") as folder, tarfile.open(source) as archive:
+        beside = root.parent  # where the image is to be there is room, and what a killed process leaves is removed
+        with tempfile.TemporaryDirectory(prefix=".oci-", dir=beside) as folder, tarfile.open(source) as archive:
             _extract(archive, Path(folder))
             return _unpack_oci(Path(folder), root)
     with tarfile.open(source) as archive:
