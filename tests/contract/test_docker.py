@@ -32,6 +32,7 @@ from verifiers.testing.allowlist import AllowListConformance
 from verifiers.testing.isolation import IsolationConformance
 from verifiers.testing.sandboxes import SandboxConformance
 from verifiers.testing.snapshots import SnapshotConformance
+from waiting import until
 
 IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
 SMALL = SandboxSpec(memory_mb=256, pids=64, disk_mb=64)
@@ -71,6 +72,15 @@ async def owned_by(owner: str) -> list[str]:
     return [each["Id"] for each in found if (each.get("Labels") or {}).get(LABEL_OWNER) == owner]
 
 
+async def gone(owner: str) -> bool:
+    return not await owned_by(owner)
+
+
+async def own_boxes() -> set[str]:
+    """Of this process: others may use the engine as well."""
+    return {info.id for info in await ENGINE.ls() if info.run == RUN}
+
+
 RUNNER = """
 import asyncio, sys
 from verifiers.sandboxes import SandboxSpec
@@ -97,12 +107,8 @@ async def test_boxes_die_with_a_killed_runner():
     assert len(await owned_by(owner)) == 3
     runner.send_signal(signal.SIGKILL)
     await runner.wait()
-    for _ in range(200):
-        if not await owned_by(owner):
-            break
-        await asyncio.sleep(0.1)
 
-    assert await owned_by(owner) == []
+    assert await until(lambda: gone(owner)), await owned_by(owner)
 
 
 STARTS = """
@@ -136,13 +142,10 @@ async def test_containers_that_were_being_made_go_as_well(delay_s: float):
     runner.kill()
     await runner.wait()
     await asyncio.sleep(3)  # the engine goes on making what it was asked for
-    for _ in range(300):
-        if not await owned_by(owner):
-            break
-        await asyncio.sleep(0.1)
-    await asyncio.sleep(2)
 
-    assert await owned_by(owner) == []
+    assert await until(lambda: gone(owner)), await owned_by(owner)
+    await asyncio.sleep(2)
+    assert await until(lambda: gone(owner)), await owned_by(owner)
 
 
 async def test_pruning_removes_what_never_started_and_spares_what_is_owned():
@@ -190,7 +193,7 @@ async def test_the_probe_tells_what_is_missing(tmp_path: Path):
 
 
 async def test_a_cancelled_start_leaves_nothing():
-    before = {info.id for info in await ENGINE.ls()}
+    before = await own_boxes()
     for delay_s in (0.0, 0.02, 0.06, 0.15, 0.3):
         starting = asyncio.ensure_future(ENGINE.start(SMALL))
         await asyncio.sleep(delay_s)
@@ -198,7 +201,7 @@ async def test_a_cancelled_start_leaves_nothing():
         await asyncio.wait([starting])
         if not starting.cancelled():
             await starting.result().stop()
-        assert {info.id for info in await ENGINE.ls()} <= before
+        assert await own_boxes() <= before
 
 
 async def test_commands_have_no_rights_and_no_way_out():
@@ -230,8 +233,11 @@ async def test_a_fork_bomb_ends_with_its_time_limit():
     bomb = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
     async with start_sandbox(ENGINE, replace(SMALL, memory_mb=512)) as box:
         assert (await box.exec(["python3", "-c", bomb], timeout_s=2)).timed_out
-        await asyncio.sleep(1)
-        assert int((await box.exec("ls -d /proc/[0-9]* | wc -l")).stdout) < 8
+
+        async def ended() -> bool:
+            return int((await box.exec("ls -d /proc/[0-9]* | wc -l")).stdout) < 8
+
+        assert await until(ended)
 
 
 async def test_memory_is_bounded_and_the_box_says_so():
@@ -284,12 +290,13 @@ async def test_a_dockerfile_is_built_once(tmp_path: Path):
         async with start_sandbox(ENGINE, spec) as box:
             return (await box.exec(f"cat /f /{marker}")).stdout
 
+    before = set(await made_images("verifiers-build"))
     first, again = await asyncio.gather(look(), look())
     assert first.startswith("in the context")
     assert again == first
     (tmp_path / "f").write_text("changed")
     assert (await look()).startswith("changed")
-    for tag in await made_images("verifiers-build"):
+    for tag in set(await made_images("verifiers-build")) - before:
         await ENGINE.engine.call("DELETE", f"/images/{tag}")
 
 
@@ -307,15 +314,17 @@ async def test_a_rootfs_and_a_snapshot_become_images(tmp_path: Path):
     root = tmp_path / "root"
     root.mkdir()
     (root / "f").write_text("from the folder")
+    (root / "of-this-test").write_bytes(os.urandom(8))  # another test may have left an image of the same files
+    before = set(await made_images("verifiers-rootfs"))
     async with start_sandbox(ENGINE, replace(SMALL, rootfs=root)) as box:
         assert await box.read("/f") == b"from the folder"
-    assert len(await made_images("verifiers-rootfs")) == 1
+    (made,) = set(await made_images("verifiers-rootfs")) - before
     async with start_sandbox(ENGINE, SMALL) as box:
         await box.write("state", "kept")
         name = await box.snapshot()
     async with start_sandbox(ENGINE, replace(SMALL, image=name)) as box:
         assert await box.read("state") == b"kept"
-    for tag in [name, *await made_images("verifiers-rootfs")]:
+    for tag in (name, made):
         await ENGINE.engine.call("DELETE", f"/images/{tag}")
 
 
@@ -358,6 +367,8 @@ async def test_a_snapshot_in_use_is_not_removed_and_a_cancelled_one_is_not_left(
         await asyncio.sleep(0.02)
         taking.cancel()
         await asyncio.wait([taking])
+        if not taking.cancelled():
+            await ENGINE.remove_snapshot(taking.result())
     assert await snapshots() - before == set()
 
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,10 +15,12 @@ import pytest
 from verifiers.cli import image as command
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
-from verifiers.sandboxes.docker.engine import Engine, engine_address
+from verifiers.sandboxes.docker.engine import Engine, EngineError, engine_address
+from verifiers.sandboxes.docker.spec import LABEL
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.export import add_from_engine
 from verifiers.sandboxes.local.images import Image, ImageStore
+from verifiers.sandboxes.owner import RUN
 
 IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
 SMALL = SandboxSpec(memory_mb=256, disk_mb=32, pids=64)
@@ -60,7 +63,8 @@ async def context(tmp_path: Path) -> AsyncIterator[Path]:
     (tmp_path / "of-this-test").write_bytes(os.urandom(8))
     yield tmp_path
     for tag in await tags() - before:
-        await engine().call("DELETE", f"/images/{tag}")
+        with contextlib.suppress(EngineError):  # another process's, which removes its own
+            await engine().call("DELETE", f"/images/{tag}")
 
 
 def engine() -> Engine:
@@ -74,7 +78,9 @@ async def tags() -> set[str]:
 
 
 async def containers() -> set[str]:
-    return {each["Id"] for each in await engine().call("GET", "/containers/json", query={"all": True})}
+    """Those of this process: others may use the engine as well."""
+    query = {"all": True, "filters": {"label": [f"{LABEL}run={RUN}"]}}
+    return {each["Id"] for each in await engine().call("GET", "/containers/json", query=query)}
 
 
 async def test_an_engine_s_image_is_exported_once(local: LocalBackend):
