@@ -57,7 +57,7 @@ async def test_no_attack_passes_and_none_goes_unscored(backend):
 
 
 async def test_who_knows_the_number_passes(backend):
-    said = await humaneval.verdict(PROBLEM, f"def secret(x):\n    return {SECRET}\n", timeout_s=20, backend=backend)
+    said = await humaneval.verdict(PROBLEM, f"def secret(x):\n    return {SECRET}\n", timeout_s=120, backend=backend)
 
     assert said == "passed"
 

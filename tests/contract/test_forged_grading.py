@@ -134,8 +134,9 @@ async def test_no_attack_is_rewarded_and_none_goes_unscored(name: str, backend):
 
 
 async def test_the_task_done_is_rewarded(backend):
-    for checks in (CAT, COMPARE, SCRIPT):
-        record, checked = await graded(f"printf {NUMBER} >out.txt", {"checks": checks, "tests": TESTS}, backend)
+    for (check,) in (CAT, COMPARE, SCRIPT):
+        row = {"checks": [{**check, "timeout_s": 120}], "tests": TESTS}
+        record, checked = await graded(f"printf {NUMBER} >out.txt", row, backend)
         assert record.reward == 1.0, checked
 
 
@@ -172,7 +173,7 @@ async def test_a_check_that_breaks_the_box_fails_the_next_one(backend):
 
 async def test_what_a_tasks_setup_started_outlives_a_check(backend):
     setup = ["(setsid sh -c 'while :; do date >/tmp/beat; sleep 0.05; done' >/dev/null 2>&1 &); sleep 0.3"]
-    beats = {"run": "rm -f /tmp/beat; sleep 0.5; test -e /tmp/beat && echo ok", "stdout": "ok"}
+    beats = {"run": "rm -f /tmp/beat; until test -e /tmp/beat; do sleep 0.1; done; echo ok", "stdout": "ok"}
     record, checked = await graded("true", {"checks": [beats, beats], "setup": setup}, backend)
 
     assert record.reward == 1.0, checked

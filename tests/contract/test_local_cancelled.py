@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+from collections import Counter
 
 from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
+from waiting import until
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16, files={"a": "b"}, setup=["true"])
 
@@ -43,10 +45,5 @@ async def test_cancelled_anywhere_once_or_twice():
         await asyncio.wait([task])
 
     keeper = await backend.keeper()
-    for _ in range(200):
-        if not keeper.ends and descriptors() == before:
-            break
-        await asyncio.sleep(0.05)
-    assert not keeper.ends
-    assert not [name for name in descriptors() if name not in before]
-    assert len(descriptors()) <= len(before)
+    assert await until(lambda: not keeper.ends)
+    assert await until(lambda: not Counter(descriptors()) - Counter(before)), (before, descriptors())

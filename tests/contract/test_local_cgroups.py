@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,8 +76,7 @@ def cgroup() -> Iterator[Path]:
     own = delegated.own_folders()
     if not own or os.geteuid() != 0:
         pytest.skip("needs root and a mounted cgroup2: run the tests as root")
-    folder = Path(own[-1], f"verifiers-test-{os.getpid()}")
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="verifiers-test-", dir=own[-1]))
     try:
         yield folder
     finally:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,17 @@ import pytest
 from verifiers.errors import SandboxLostError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local.snapshots import LocalSandbox
+from waiting import blocked_until
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16)
+MARKER = f"8642{os.getpid()}"  # of this process: the tests may run twice at once
 SOURCE = str(Path(__file__).parents[2] / "src")
 IN_CHILD = """
 import asyncio, os, sys
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 spec = SandboxSpec(memory_mb=64, disk_mb=16)
 async def once(word):
-    async with asyncio.timeout(30), start_sandbox("local", spec) as box:
+    async with asyncio.timeout(120), start_sandbox("local", spec) as box:
         print((await box.exec(["echo", word])).stdout.strip(), flush=True)
 async def main():
     async with start_sandbox("local", spec) as box:
@@ -34,7 +35,7 @@ async def main():
             %s
         os.waitpid(pid, 0)
         await once("other")
-        print((await asyncio.wait_for(box.exec("echo mine"), 30)).stdout.strip(), flush=True)
+        print((await asyncio.wait_for(box.exec("echo mine"), 120)).stdout.strip(), flush=True)
 asyncio.run(main())
 """
 HOLDING = """
@@ -42,13 +43,13 @@ import asyncio, os, time
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 async def main():
     async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
-        await box.spawn(["sleep", "86427"])
+        await box.spawn(["sleep", "MARKER"])
         pid = os.fork()
         if pid == 0:
-            time.sleep(60)
+            time.sleep(600)
             os._exit(0)
         print(pid, flush=True)
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 asyncio.run(main())
 """
 
@@ -59,15 +60,15 @@ async def test_threads_with_loops_of_their_own_have_boxes_at_the_same_time():
     async def use() -> None:
         for _ in range(3):
             async with start_sandbox("local", SPEC) as box:
-                said.append((await box.exec("sleep 0.1; echo first", timeout_s=30)).stdout)
-                said.append((await box.exec("sleep 0.1; echo second", timeout_s=30)).stdout)
+                said.append((await box.exec("sleep 0.1; echo first", timeout_s=120)).stdout)
+                said.append((await box.exec("sleep 0.1; echo second", timeout_s=120)).stdout)
 
     threads = [threading.Thread(target=asyncio.run, args=(use(),)) for _ in range(4)]
     for thread in threads:
         thread.start()
     await use()
     for thread in threads:
-        await asyncio.to_thread(thread.join, 60)
+        await asyncio.to_thread(thread.join, 120)
 
     assert sorted(said) == ["first\n"] * 15 + ["second\n"] * 15
 
@@ -77,7 +78,7 @@ async def test_boxes_start_again_as_soon_as_a_keeper_is_gone():
         assert isinstance(box, LocalSandbox)
         os.kill(child_of(box.keeper.process.pid), signal.SIGKILL)
         with pytest.raises(SandboxLostError):
-            await asyncio.wait_for(box.exec("sleep 60"), 30)
+            await asyncio.wait_for(box.exec("sleep 600"), 120)
         async with start_sandbox("local", SPEC) as other:
             assert (await other.exec("echo again")).stdout == "again\n"
 
@@ -86,27 +87,25 @@ async def test_boxes_start_again_as_soon_as_a_keeper_is_gone():
 def test_a_forked_child_has_boxes_of_its_own_and_leaves_its_parents_alone(end: str):
     argv = [sys.executable, "-c", IN_CHILD % end]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PYTHONPATH": SOURCE}
+        argv, capture_output=True, text=True, timeout=250, check=False, env={**os.environ, "PYTHONPATH": SOURCE}
     )
 
     assert done.stdout.split() == ["child", "other", "mine"], done.stderr
 
 
 def test_boxes_end_with_their_runner_although_a_forked_child_lives_on():
+    code = HOLDING.replace("MARKER", MARKER)
     runner = subprocess.Popen(
-        [sys.executable, "-c", HOLDING], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SOURCE}
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SOURCE}
     )
     assert runner.stdout is not None
     child = int(runner.stdout.readline())
     try:
-        assert sleepers()
+        assert blocked_until(lambda: bool(sleepers()))
         runner.kill()
         runner.wait()
         runner.stdout.close()
-        patience = time.monotonic() + 20
-        while sleepers() and time.monotonic() < patience:
-            time.sleep(0.1)
-        assert not sleepers()
+        assert blocked_until(lambda: not sleepers())
     finally:
         os.kill(child, 9)
 
@@ -119,7 +118,7 @@ def sleepers() -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes() == b"sleep\x0086427\0":
+            if path.read_bytes() == f"sleep\0{MARKER}\0".encode():
                 found.append(path.parent.name)
         except OSError:
             continue  # it has ended

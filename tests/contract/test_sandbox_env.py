@@ -1,6 +1,5 @@
 """SandboxEnv and PythonEnv on real boxes: what the model does stays in its box, which is there for scoring hooks."""
 
-import asyncio
 import json
 
 import pytest
@@ -10,6 +9,7 @@ import verifiers as vf
 from verifiers.errors import ConfigError, SandboxLostError
 from verifiers.sandboxes import get_backend
 from verifiers.sandboxes.owner import RUN
+from waiting import until
 
 
 def call(name: str, **arguments) -> vf.AssistantMessage:
@@ -60,11 +60,11 @@ async def test_the_model_works_in_a_box_and_is_scored_by_what_it_left():
 
 
 async def test_time_limits_and_missing_output_are_told():
-    env = make(timeout_per_command_seconds=0.5, max_output=10)
+    env = make(timeout_per_command_seconds=3, max_output=10)
     commands = ["sleep 60", "true", "yes | head -50"]
     texts = tool_texts(await run(env, [*(call("bash", command=command) for command in commands), "done"]))
 
-    assert texts[0] == "Error: the command timed out after 0.5 seconds and was killed"
+    assert texts[0] == "Error: the command timed out after 3 seconds and was killed"
     assert texts[1] == "(no output)"
     assert texts[2] == "y\ny\ny\ny\ny\n(output was cut)"
 
@@ -109,12 +109,12 @@ async def test_python_keeps_its_variables_and_tells_errors():
 
 
 async def test_python_that_runs_too_long_is_started_anew():
-    env = make(SumEnv, timeout_per_command_seconds=0.7)
+    env = make(SumEnv, timeout_per_command_seconds=4)
     replies = [call("python", code="x = 1"), call("python", code="while True: pass"), call("python", code="x"), "done"]
     texts = tool_texts(await run(env, replies))
 
     assert texts[0] == "(no output)"
-    assert "longer than 0.7 seconds" in texts[1]
+    assert "longer than 4 seconds" in texts[1]
     assert "NameError" in texts[2]
 
 
@@ -138,13 +138,21 @@ class SeenEnv(NoteEnv):
         super().__init__(**options)
         self.seen, self.waited = [], []
 
+    def ready(self, state) -> set[str]:
+        pools = state.session.boxes._pools.values()
+        return {box.id for pool in pools for shelf in pool._shelves.values() for box in shelf.ready}
+
     async def setup_state(self, state, **keywords):
-        boxes = state.session.boxes
-        ready = {box.id for pool in boxes._pools.values() for shelf in pool._shelves.values() for box in shelf.ready}
+        ready = self.ready(state)
         state = await super().setup_state(state, **keywords)
         self.seen.append(state["sandbox_id"])
         self.waited.append(state["sandbox_id"] in ready)
         return state
+
+    async def post_rollout(self, state):
+        await super().post_rollout(state)
+        if len(self.seen) > 1:  # from the second on, the pool starts one ahead
+            assert await until(lambda: bool(self.ready(state)))
 
     def get_sandbox_request(self, state):
         request = super().get_sandbox_request(state)
@@ -153,7 +161,7 @@ class SeenEnv(NoteEnv):
 
 async def test_rollouts_get_boxes_that_were_started_ahead():
     env = make(SeenEnv)
-    reply = call("bash", command="sleep 0.3; cp task.txt note.txt; echo $TASK")
+    reply = call("bash", command="cp task.txt note.txt; echo $TASK")
     results = await env.evaluate(
         vf.ScriptedModel(lambda messages, tools, sampling: "done" if messages[-1]["role"] == "tool" else reply),
         num_examples=1,
@@ -198,17 +206,20 @@ async def test_background_jobs_are_asked_for_until_they_are_over():
     client = env.sandbox_client
     made = await client.create(env.sandbox_request)
     env.active_sandboxes.add(made.id)
-    job = await client.start_background_job(made.id, "sleep 0.3; echo $PWD; exit 3", working_dir="/tmp")
+    waiting = "until [ -e go ]; do sleep 0.05; done; echo $PWD; exit 3"
+    job = await client.start_background_job(made.id, waiting, working_dir="/tmp")
     assert not (await client.get_background_job(made.id, job)).completed
-    for _ in range(100):
-        status = await client.get_background_job(made.id, job)
-        if status.completed:
-            break
-        await asyncio.sleep(0.05)
-    assert (status.exit_code, status.stdout) == (3, "/tmp\n")
-    assert (await client.run_background_job(made.id, "echo done", timeout=10)).stdout == "done\n"
+    await client.execute_command(made.id, "touch /tmp/go")
 
-    lost = await client.start_background_job(made.id, "sleep 60")
+    async def completed() -> bool:
+        return (await client.get_background_job(made.id, job)).completed
+
+    assert await until(completed)
+    status = await client.get_background_job(made.id, job)
+    assert (status.exit_code, status.stdout) == (3, "/tmp\n")
+    assert (await client.run_background_job(made.id, "echo done", timeout=120)).stdout == "done\n"
+
+    lost = await client.start_background_job(made.id, "sleep 600")
     await env.bulk_delete_sandboxes([made.id])
     assert env.active_sandboxes == set()
     with pytest.raises(SandboxLostError):

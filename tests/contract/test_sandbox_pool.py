@@ -15,6 +15,7 @@ from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.pool import SandboxPool
 from verifiers.sandboxes.registry import stop_box
+from waiting import until
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16, pids=32)
 
@@ -25,11 +26,7 @@ async def own_boxes() -> list[str]:
 
 
 async def settled(pool: SandboxPool, count: int) -> bool:
-    for _ in range(200):
-        if pool.waiting >= count:
-            return True
-        await asyncio.sleep(0.02)
-    return False
+    return await until(lambda: pool.waiting >= count)
 
 
 async def use(pool: SandboxPool, spec: SandboxSpec = SPEC, times: int = 2) -> None:
@@ -68,26 +65,26 @@ async def test_variables_and_lives_of_their_own_make_no_kind_of_their_own():
         await use(pool)
         assert await settled(pool, 1)
         waiting = pool._shelf(SPEC).ready[0].id
-        spec = replace(SPEC, env={"ROLLOUT": "17", "PATH": "/usr/bin:/bin"}, timeout_s=1.5)
+        spec = replace(SPEC, env={"ROLLOUT": "17", "PATH": "/usr/bin:/bin"}, timeout_s=5.5)
         began = time.monotonic()
         async with start_sandbox(pool, spec) as box:
-            assert (box.id, box.spec.timeout_s) == (waiting, 1.5)
+            assert (box.id, box.spec.timeout_s) == (waiting, 5.5)
             assert (await box.exec("echo $ROLLOUT $PATH")).stdout == "17 /usr/bin:/bin\n"
             assert (await box.exec("echo $ROLLOUT", env={"ROLLOUT": "18"})).stdout == "18\n"
             process = await box.spawn("echo $ROLLOUT")
             assert await process.stdout.read() == b"17\n"
-            with pytest.raises(SandboxLostError, match=r"timeout_s=1\.5"):
-                await asyncio.wait_for(box.exec("sleep 60"), 30)
-        assert time.monotonic() - began > 1.4
+            with pytest.raises(SandboxLostError, match=r"timeout_s=5\.5"):
+                await asyncio.wait_for(box.exec("sleep 600"), 120)
+        assert time.monotonic() - began > 5.4
 
 
 async def test_a_life_begins_when_a_box_is_handed_out():
-    spec = replace(SPEC, timeout_s=1.0)
+    spec = replace(SPEC, timeout_s=4.0)
     async with SandboxPool("local") as pool:
         await use(pool, spec)
         assert await settled(pool, 1)
         waiting = pool._shelf(spec).ready[0].id
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(4.2)
         async with start_sandbox(pool, spec) as box:
             assert box.id == waiting
             assert (await box.exec("echo alive")).stdout == "alive\n"
@@ -110,12 +107,11 @@ async def test_kinds_in_use_take_the_room_of_kinds_that_were():
         await use(pool)
         assert await settled(pool, 1)
         await use(pool, replace(SPEC, memory_mb=65))
-        for _ in range(100):
-            kinds = [shelf.spec.memory_mb for shelf in pool._shelves.values() for _ in shelf.ready]
-            if kinds == [65]:
-                break
-            await asyncio.sleep(0.02)
-        assert kinds == [65]
+
+        def kinds() -> list[int]:
+            return [shelf.spec.memory_mb for shelf in pool._shelves.values() for _ in shelf.ready]
+
+        assert await until(lambda: kinds() == [65])
 
 
 async def test_a_box_that_died_while_it_waited_is_not_handed_out():
@@ -153,17 +149,6 @@ async def test_a_box_that_was_there_when_the_pool_closed_is_not_left():
     assert left == []
 
 
-async def test_taking_is_fast():
-    async with SandboxPool("local") as pool:
-        await use(pool)
-        assert await settled(pool, 1)
-        began = time.perf_counter()
-        box = await pool.start(SPEC)
-        took = time.perf_counter() - began
-        await box.stop()
-    assert took < 0.05
-
-
 async def test_a_run_has_one_pool_for_each_backend():
     boxes = RunBoxes("local")
     made = [await boxes.start(SPEC), await boxes.start(SPEC, "unsafe-local"), await boxes.start(SPEC, "local")]
@@ -179,14 +164,27 @@ class Counted:
     """The local backend, and how many boxes it was asked for."""
 
     def __init__(self) -> None:
-        self.engine, self.started = get_backend("local"), 0
+        self.engine, self.started, self.may_start = get_backend("local"), 0, asyncio.Event()
+        self.may_start.set()
 
     async def start(self, spec: SandboxSpec):
         self.started += 1
+        await self.may_start.wait()
         return await self.engine.start(spec)
 
     def __getattr__(self, name: str):
         return getattr(self.engine, name)
+
+
+async def test_taking_a_box_that_waits_waits_for_no_start():
+    backend = Counted()
+    async with SandboxPool(backend) as pool:
+        await use(pool)
+        assert await settled(pool, 1)
+        backend.may_start.clear()
+        box = await asyncio.wait_for(pool.start(SPEC), 120)
+        backend.may_start.set()
+        await stop_box(box)
 
 
 @pytest.mark.parametrize("limit", [1, 2])

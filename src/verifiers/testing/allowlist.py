@@ -28,12 +28,12 @@ RAW = """
 import json, socket, sys, time
 answers = []
 for pieces in json.load(sys.stdin):
-    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60)
     for piece in pieces[:-1]:
         s.sendall(piece.encode("latin-1"))
         time.sleep(0.05)
     s.sendall(pieces[-1].encode("latin-1"))
-    s.settimeout(6)
+    s.settimeout(60)
     got = b""
     try:
         while len(got) < 65536:
@@ -359,7 +359,7 @@ class AllowListConformance:
         lazy = f"import socket, time; s = socket.create_connection(('127.0.0.1', {PORT})); s.sendall(b'{asked}')"
         async with self.box(f"127.0.0.1:{port}") as box:
             before = _peak_mb()
-            process = await box.spawn(["python3", "-c", lazy + "; time.sleep(60)"])
+            process = await box.spawn(["python3", "-c", lazy + "; time.sleep(600)"])
             held = -1
             while target.streamed == 0 or held != target.streamed:
                 held = target.streamed
@@ -368,7 +368,7 @@ class AllowListConformance:
             assert _peak_mb() - before < 30
             assert not target.gone.is_set()
             await process.kill()  # a program that is gone
-            assert await asyncio.to_thread(target.gone.wait, 20)
+            assert await asyncio.to_thread(target.gone.wait, 60)
 
     async def test_a_transfer_ends_with_its_box(self, target: Target) -> None:
         port = target.server_port
@@ -380,7 +380,7 @@ class AllowListConformance:
             await box.stop()
             with pytest.raises(SandboxError):
                 await running
-            assert await asyncio.to_thread(target.gone.wait, 20)
+            assert await asyncio.to_thread(target.gone.wait, 60)
 
     async def test_many_connections_at_once_have_an_end(self, target: Target) -> None:
         port = target.server_port

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,8 @@ from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError, 
 from verifiers.sandboxes import Backend, Sandbox, SandboxSpec, start_sandbox
 
 SECRET = "isolation-secret-b91e"
+PATIENCE_S = 60.0
+"""How long a test waits for what must come: on a slow machine a right backend takes long, a wrong one for ever."""
 CONNECT = """
 import socket, sys
 family, target = sys.argv[1], sys.argv[2]
@@ -83,7 +86,7 @@ class IsolationConformance:
         """Run `script` against the box itself, then see that the box works, or is gone with a typed error."""
         try:
             result = await box.exec(script, timeout_s=timeout_s)
-            alive = await box.exec("echo alive", timeout_s=20)
+            alive = await box.exec("echo alive", timeout_s=PATIENCE_S)
             assert alive.stdout == "alive\n"
             return result.stdout + result.stderr
         except (SandboxLostError, SandboxLimitError):
@@ -91,7 +94,7 @@ class IsolationConformance:
             return ""
 
     async def python(self, box: Sandbox, code: str, *arguments: str) -> str:
-        result = await box.exec(["python3", "-c", code, *arguments], timeout_s=30)
+        result = await box.exec(["python3", "-c", code, *arguments], timeout_s=2 * PATIENCE_S)
         return result.stdout + result.stderr
 
     # -- this machine -----------------------------------------------------------------------------------------
@@ -134,14 +137,14 @@ class IsolationConformance:
         """Needs python3 in the box."""
         await self.needs_python(box)
         with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
-            abstract.bind("\0isolation-test")
+            abstract.bind(f"\0isolation-test-{os.getpid()}")
             abstract.listen()
             port = server.getsockname()[1]
             for family, target in (
                 ("AF_INET", f"127.0.0.1:{port}"),
                 ("AF_INET", f"{own_address()}:{port}"),
                 ("AF_INET", "169.254.169.254:80"),
-                ("AF_UNIX", "isolation-test"),
+                ("AF_UNIX", f"isolation-test-{os.getpid()}"),
             ):
                 assert "connected" not in await self.python(box, CONNECT, family, target), target
         resolve = "import socket; print('resolved', socket.getaddrinfo('example.com', 80))"
@@ -158,7 +161,7 @@ class IsolationConformance:
             result = await box.exec("cat /tmp/mine mine /dev/shm/mine; cat /proc/*/cmdline; ipcs -m 2>/dev/null; true")
 
             assert SECRET not in result.stdout
-            assert "4343" not in result.stdout
+            assert "sleep\x004343" not in result.stdout
 
     async def test_the_agent_cannot_be_taken_over(self, box: Sandbox) -> None:
         """Whoever speaks for the agent could invent results."""
@@ -181,7 +184,7 @@ class IsolationConformance:
         assert made.ok
         for path in ("fifo", "fifo/x", "device", "device/x", "socket", "out", "up", "round", "/dev", "/dev/zero"):
             with pytest.raises(SandboxError):
-                await asyncio.wait_for(box.download(path, tmp_path / "copy", max_bytes=1 << 20), 30)
+                await asyncio.wait_for(box.download(path, tmp_path / "copy", max_bytes=1 << 20), PATIENCE_S)
             assert os.listdir(tmp_path) == [], path
 
     async def test_files_larger_than_the_disk_do_not_come_out(self, box: Sandbox, tmp_path: Path) -> None:
@@ -220,7 +223,7 @@ class IsolationConformance:
             one.bind(str(tmp_path / "socket" / "x"))
             for source in (tmp_path / "fifo", tmp_path / "fifo" / "x", tmp_path / "socket", Path("/dev/zero")):
                 with pytest.raises(SandboxError):
-                    await asyncio.wait_for(box.upload(source, "odd"), 30)
+                    await asyncio.wait_for(box.upload(source, "odd"), PATIENCE_S)
 
     async def test_what_goes_in_does_not_follow_prepared_links(self, box: Sandbox, tmp_path: Path) -> None:
         """Links of this machine arrive as links; links at the target are replaced, and what they led to stays."""
@@ -230,7 +233,7 @@ class IsolationConformance:
         (tmp_path / "secret").write_text(SECRET)
         await box.exec("mkdir away; echo old >away/file; ln -s $PWD/away target; ln -s away/file single; mkfifo pipe")
         for source, path in (("tree", "target"), ("tree/file", "single"), ("tree/file", "pipe")):
-            await asyncio.wait_for(box.upload(tmp_path / source, path), 30)
+            await asyncio.wait_for(box.upload(tmp_path / source, path), PATIENCE_S)
         seen = await box.exec(
             "cat away/file target/file single pipe; test -L target/link && echo link; cat target/link"
         )
@@ -266,17 +269,17 @@ class IsolationConformance:
         await self.attack(box, "bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=5)
 
     async def test_a_memory_bomb_stays_in_its_box(self, box: Sandbox) -> None:
-        said = await self.attack(box, "tail /dev/zero; echo ended $?", timeout_s=60)
+        said = await self.attack(box, "tail /dev/zero; echo ended $?", timeout_s=2 * PATIENCE_S)
 
         assert "ended 0" not in said
 
     async def test_many_small_memory_bombs_stay_in_their_box(self, box: Sandbox) -> None:
         hog = "for i in 1 2 3 4 5 6 7 8; do head -c 60000000 /dev/zero | tail -c 50000000 | sleep 5 & done; wait"
-        await self.attack(box, hog, timeout_s=30)
+        await self.attack(box, hog, timeout_s=PATIENCE_S)
 
     @pytest.mark.parametrize("place", ["/tmp", ".", "/dev/shm", "/var/tmp"])
     async def test_the_disk_has_an_end(self, box: Sandbox, place: str) -> None:
-        filled = await box.exec(f"head -c 200000000 /dev/zero >{place}/fill", timeout_s=60)
+        filled = await box.exec(f"head -c 200000000 /dev/zero >{place}/fill", timeout_s=2 * PATIENCE_S)
         size = int((await box.exec(f"wc -c <{place}/fill")).stdout)
         await box.exec(f"rm {place}/fill")
 
@@ -289,14 +292,14 @@ class IsolationConformance:
 
     async def test_many_files_have_an_end(self, box: Sandbox) -> None:
         script = "i=0; while [ $i -lt 400 ]; do mkdir d$i && cd d$i || exit 9; i=$((i+1)); done; echo deep"
-        assert (await box.exec(script, timeout_s=30)).exit_code in (0, 1, 2, 9)
+        assert (await box.exec(script, timeout_s=PATIENCE_S)).exit_code in (0, 1, 2, 9)
         await box.exec(f"rm -rf {box.spec.workdir}/*")
         assert (await box.exec("echo x >y && cat y", cwd=box.spec.workdir)).stdout == "x\n"
 
     async def test_cpu_time_of_others_goes_on(self, box: Sandbox) -> None:
         """A busy box does not keep its own agent from answering."""
         busy = await box.spawn("for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait")
-        assert (await box.exec("echo answered", timeout_s=60)).stdout == "answered\n"
+        assert (await box.exec("echo answered", timeout_s=PATIENCE_S)).stdout == "answered\n"
         await busy.kill()
 
     # -- what is left -----------------------------------------------------------------------------------------
@@ -312,24 +315,26 @@ class IsolationConformance:
         await box.bind_socket(tmp_path / "s", "s")
         try:
             opened = await self.python(box, MANY_CONNECTIONS)
-            await asyncio.sleep(0.5)
+            for _ in range(600):
+                if len(held) >= 64:
+                    break
+                await asyncio.sleep(0.1)
             assert 64 <= len(held) < 1000, opened
         finally:
             for writer in held:
                 writer.close()
             server.close()
-        assert (await box.exec("echo alive", timeout_s=20)).stdout == "alive\n"
+        assert (await box.exec("echo alive", timeout_s=PATIENCE_S)).stdout == "alive\n"
 
     async def test_nothing_outlives_the_box(self) -> None:
         marker = f"48{os.getpid() % 100000:05d}"
         async with start_sandbox(self.backend, self.spec) as box:
             away = f"(setsid sh -c 'trap \"\" TERM INT HUP; sleep {marker}' &)"
             await box.exec(f"trap '' TERM; {away}; sleep {marker} >/dev/null 2>&1 &")
-        for _ in range(50):
-            if _running(marker) == 0:
-                return
+        ends = time.monotonic() + PATIENCE_S
+        while _running(marker):
+            assert time.monotonic() < ends, "processes of the box outlived it"
             await asyncio.sleep(0.1)
-        pytest.fail("processes of the box outlived it")
 
     async def test_many_boxes_start_at_once(self) -> None:
         async def one(number: int) -> str:

@@ -44,7 +44,7 @@ async def run(line: str, replies=("hello",), *, env=None, limits=None, **options
     results = await (env or make()).evaluate(
         vf.ScriptedModel(list(replies)), harness=harness, limits=limits, max_retries=0
     )
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 200
     assert not [box for box in await get_backend("local").ls() if box.run == RUN]
     return results.records[0]
 
@@ -132,7 +132,7 @@ async def test_endless_output_ends_it():
 
 
 async def test_its_own_limit_ends_it_where_the_run_has_none():
-    record = await run(python("ask('x')") + "; sleep 600", max_time_s=2)
+    record = await run(python("ask('x')") + "; sleep 600", max_time_s=8)
 
     assert (record.reward, record.stop_reason) == (0.0, "timeout")
 

@@ -91,12 +91,22 @@ class Exec:
         self.ended = {1: False, 2: False}
         self.changed = asyncio.Condition()
         self.written = 0
+        self.begun = asyncio.Event()
 
     async def start(self, argv: list[str], **options: Any) -> None:
-        self.process = await asyncio.create_subprocess_exec(
-            *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
-        )
-        self.readers = [asyncio.create_task(self.keep(1)), asyncio.create_task(self.keep(2))]
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+            )
+            self.readers = [asyncio.create_task(self.keep(1)), asyncio.create_task(self.keep(2))]
+        finally:
+            self.begun.set()
+
+    async def ended_whole(self) -> None:
+        await self.begun.wait()  # it may be asked to end while it begins
+        if self.process is not None:
+            await asyncio.gather(self.process.wait(), *self.readers)
+            self.process.stdin.close()
 
     async def keep(self, number: int) -> None:
         stream = {1: self.process.stdout, 2: self.process.stderr}[number]
@@ -216,8 +226,7 @@ class World:
             box.first.process.send_signal(signal.SIGKILL)
         await box.first.process.wait()
         for each in (box.first, *box.execs.values()):
-            await asyncio.gather(each.process.wait(), *each.readers)
-            each.process.stdin.close()
+            await each.ended_whole()
 
 
 class ControlPlane(Refusing):
@@ -433,6 +442,8 @@ async def serve(world: World, ready: threading.Event, over: asyncio.Event, ports
     for server in servers:
         server.close()
         await server.wait_closed()
+    if others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others, timeout=30)
     await asyncio.sleep(0.2)  # for connections to close
 
 
@@ -453,7 +464,7 @@ def modal_world() -> Iterator[World]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     patch = pytest.MonkeyPatch()
     patch.setenv("MODAL_SERVER_URL", f"http://127.0.0.1:{ports[0]}")
     patch.setenv("MODAL_TOKEN_ID", TOKEN[0])
@@ -462,5 +473,5 @@ def modal_world() -> Iterator[World]:
     modal.Client.from_env().close()
     patch.undo()
     holder[0].call_soon_threadsafe(holder[1].set)
-    thread.join(30)
+    thread.join(120)
     assert not thread.is_alive()

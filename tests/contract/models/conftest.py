@@ -12,7 +12,7 @@ from aiohttp import web
 
 from verifiers.models import CallLimits, Endpoint, EndpointModel, RetryPolicy
 
-QUICK = CallLimits(timeout_s=5, retry=RetryPolicy(attempts=4, first_s=0.01, longest_s=0.05))
+QUICK = CallLimits(timeout_s=60, retry=RetryPolicy(attempts=4, first_s=0.01, longest_s=0.05))
 KEY = "sk-verysecret-123456"
 
 

@@ -10,9 +10,11 @@ from verifiers.errors import ModelError, OverlongPromptError, SandboxLostError
 from verifiers.messages import AssistantMessage, ToolCall
 from verifiers.models.failures import http_failure
 from verifiers.models.scripted import ScriptedModel
+from verifiers.proxy import door
 from verifiers.proxy.options import Deny, Rewrite
 from verifiers.session import Limits
 from verifiers.state import read_turns
+from waiting import until
 
 TOOL = {"type": "function", "function": {"name": "bash", "description": "", "parameters": {"type": "object"}}}
 
@@ -31,13 +33,25 @@ def call(command, call_id="call_1"):
 
 def posts(served, path="/v1/chat/completions", **options):
     headers = {"Authorization": f"Bearer {served.door.secret}"}
-    client = httpx.AsyncClient(base_url=served.door.url, headers=headers, timeout=30, **options)
+    client = httpx.AsyncClient(base_url=served.door.url, headers=headers, timeout=120, **options)
 
     async def post(*messages, tools=(TOOL,), headers=None, **fields):
         body = {"model": "gpt-x", "messages": list(messages), "tools": list(tools), **fields}
         return await client.post(path, json=body, headers=headers)
 
     return client, post
+
+
+async def streamed(served, path):
+    """The pieces of one streamed answer, as they come."""
+    headers = {"Authorization": f"Bearer {served.door.secret}"}
+    body = {"model": "m", "stream": True, "messages": [user("go")], "input": "go", "max_tokens": 5}
+    async with (
+        httpx.AsyncClient(base_url=served.door.url, headers=headers, timeout=120) as client,
+        client.stream("POST", path, json=body) as answer,
+    ):
+        async for piece in answer.aiter_text():
+            yield piece
 
 
 async def test_a_rollout_of_tool_calls_is_one_chain_of_turns(serve):
@@ -71,14 +85,14 @@ async def test_reasoning_that_a_program_drops_is_gone_from_the_next_prompt_only(
 
 
 async def test_retries_join_the_call_in_flight(serve):
-    async with serve(["once"], latency_s=0.2) as served:
+    async with serve(["once"], latency_s=0.5) as served:
         client, post = posts(served)
         async with client:
             with pytest.raises(httpx.ReadTimeout):
                 await client.post(
                     "/v1/chat/completions",
                     json={"model": "gpt-x", "messages": [user("go")], "tools": [TOOL]},
-                    timeout=0.05,
+                    timeout=httpx.Timeout(60, read=0.2),
                 )
             again = await post(user("go"))
             assert again.json()["choices"][0]["message"]["content"] == "once"
@@ -88,13 +102,13 @@ async def test_retries_join_the_call_in_flight(serve):
 
 
 async def test_a_reply_nobody_got_waits_for_the_retry(serve):
-    async with serve(["once"], latency_s=0.1) as served:
+    async with serve(["once"], latency_s=0.4) as served:
         client, post = posts(served)
         body = {"model": "gpt-x", "messages": [user("go")], "tools": [TOOL]}
         async with client:
             with pytest.raises(httpx.ReadTimeout):
-                await client.post("/v1/chat/completions", json=body, timeout=0.03)
-            await asyncio.sleep(0.25)
+                await client.post("/v1/chat/completions", json=body, timeout=httpx.Timeout(60, read=0.2))
+            await asyncio.sleep(0.5)
             await post(user("go"), stream=True)
             assert served.model.calls == 1
 
@@ -122,7 +136,8 @@ async def test_a_failed_call_is_made_again_and_is_one_turn(serve):
 
 
 @pytest.mark.parametrize("title_first", [True, False])
-async def test_title_requests_beside_the_first_turn_are_side_calls(serve, title_first):
+async def test_title_requests_beside_the_first_turn_are_side_calls(serve, title_first, monkeypatch):
+    monkeypatch.setattr(door, "TITLE_WAIT_S", 60)
     async with serve("reply") as served:
         client, post = posts(served)
 
@@ -392,32 +407,45 @@ async def test_a_lost_box_behind_a_model_call_is_a_fault(serve):
 async def test_streams_show_life_while_there_is_no_reply(serve):
     signs = {"/v1/chat/completions": ": still working", "/v1/messages": "event: ping", "/v1/responses": "in_progress"}
     for path, sign in signs.items():
-        async with serve("r", latency_s=0.3, ping_s=0.1) as served:
-            headers = {"Authorization": f"Bearer {served.door.secret}"}
-            body = {"model": "m", "stream": True, "messages": [user("go")], "input": "go", "max_tokens": 5}
-            async with httpx.AsyncClient(base_url=served.door.url, headers=headers) as client:
-                text = (await client.post(path, json=body)).text
-            assert text.count(sign) >= 2
+        seen = asyncio.Event()
+
+        async def reply(messages, tools, sampling, seen=seen):
+            await seen.wait()
+            return "r"
+
+        async with serve(reply, ping_s=0.1) as served:
+            text = ""
+            async for piece in streamed(served, path):
+                text += piece
+                if text.count(sign) >= 2:
+                    seen.set()
+            assert seen.is_set()
             assert served.door.calls == 1
 
 
 async def test_a_stream_that_has_begun_ends_with_the_error(serve):
     ends = {"/v1/chat/completions": '"code"', "/v1/messages": "event: error", "/v1/responses": "response.failed"}
     for path, end in ends.items():
-        async with serve(ModelError("down"), latency_s=0.2, ping_s=0.05) as served:
-            headers = {"Authorization": f"Bearer {served.door.secret}"}
-            body = {"model": "m", "stream": True, "messages": [user("go")], "input": "go", "max_tokens": 5}
-            async with httpx.AsyncClient(base_url=served.door.url, headers=headers) as client:
-                text = (await client.post(path, json=body)).text
+        begun = asyncio.Event()
+
+        async def reply(messages, tools, sampling, begun=begun):
+            await begun.wait()
+            return ModelError("down")
+
+        async with serve(reply, ping_s=0.05) as served:
+            text = ""
+            async for piece in streamed(served, path):
+                text += piece
+                begun.set()
             assert end in "".join(text.splitlines()[-3:])
 
 
 async def test_closing_ends_calls_in_flight(serve):
-    async with serve("r", latency_s=30) as served:
+    async with serve("r", latency_s=600) as served:
         client, post = posts(served)
         async with client:
             waiting = asyncio.ensure_future(post(user("go")))
-            await asyncio.sleep(0.1)
+            assert await until(lambda: served.model.calls == 1)
             await served.door.close()
             assert (await waiting).status_code == 503
     assert served.session.recorder.calls[0].error.startswith("CancelledError")
@@ -442,16 +470,19 @@ async def test_failed_calls_are_no_turns_of_the_limit(serve):
 
 
 async def test_a_call_that_ends_after_the_stop_does_not_unsay_it(serve):
+    late = asyncio.Event()
+
     async def reply(messages, tools, sampling):
-        await asyncio.sleep(0.2)
+        await late.wait()
         return "late"
 
     async with serve(reply, limits=Limits(max_turns=1)) as served:
         client, post = posts(served)
         async with client:
             slow = asyncio.ensure_future(post(user("slow")))
-            await asyncio.sleep(0.05)
+            assert await until(lambda: served.model.calls == 1)
             assert (await post(user("one too many"))).status_code == 404
+            late.set()
             assert (await slow).status_code == 200
         assert (served.door.condition, served.door.stopped.is_set()) == ("max_turns_reached", True)
 

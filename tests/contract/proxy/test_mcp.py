@@ -144,19 +144,22 @@ async def test_the_stdio_relay_ends_with_the_door(serve):
         process = await start_relay(served)
         process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         assert json.loads(await process.stdout.readline())["result"] == {}
-    assert await asyncio.wait_for(process.wait(), 5) == 1
+    assert await asyncio.wait_for(process.wait(), 120) == 1
 
 
 async def test_whoever_waits_for_a_tool_when_the_door_closes_is_told(serve):
+    hangs = asyncio.Event()
+
     async def hang(name, arguments, call_id):
-        await asyncio.sleep(60)
+        hangs.set()
+        await asyncio.sleep(600)
 
     async with serve("r", call_tool=hang) as served:
         process = await start_relay(served)
         call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "double"}}
         process.stdin.write(json.dumps(call).encode() + b"\n")
-        await asyncio.sleep(0.5)
-    assert await asyncio.wait_for(process.wait(), 5) == 1
+        await asyncio.wait_for(hangs.wait(), 120)
+    assert await asyncio.wait_for(process.wait(), 120) == 1
     told = json.loads(await process.stdout.read())
     assert (told["id"], told["error"]["code"]) == (2, -32000)
 

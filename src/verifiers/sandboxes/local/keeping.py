@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import itertools
 import json
 import os
 import resource
 import socket
 import subprocess
 import sys
-import uuid
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -27,6 +27,8 @@ START_TIMEOUT_S = 30.0
 STARTS_AT_ONCE = 4 * (os.cpu_count() or 1)
 
 _keepers: WeakSet[Keeper] = WeakSet()
+_numbers = itertools.count()
+"""Of the keepers of this process."""
 
 
 class Keeper:
@@ -206,7 +208,7 @@ def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool)
     programs = mount_folder()
     programs.mkdir(parents=True, exist_ok=True)
     return {
-        "name": f"vf-{current_owner()}-{RUN}-{uuid.uuid4().hex[:4]}",
+        "name": f"vf-{current_owner()}-{RUN}-{next(_numbers)}",  # a name taken twice would mean no cgroups
         "place": PLACE,
         "ids": [FIRST_ID, ID_COUNT],
         "pid_namespace": pid_namespace,
