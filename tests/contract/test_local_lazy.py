@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+from dataclasses import replace
 
 import pytest
 
+from verifiers.errors import SandboxExecError, SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.shell import line_for
@@ -61,6 +63,29 @@ async def test_a_command_that_kills_everything_ends_itself_only():
         result = await asyncio.wait_for(box.exec("kill -9 -1; sleep 0.3; echo survived"), 120)
         assert result.exit_code in (0, 137)
         assert (await box.exec("echo here")).stdout == "here\n"
+
+
+@pytest.mark.parametrize("script", ["kill -STOP $PPID; sleep 300", "kill -STOP $PPID", "kill -STOP -1"])
+async def test_a_command_that_stops_who_waits_for_it_still_ends_in_time(script: str):
+    async with start_sandbox("local", SPEC) as box:
+        result = await asyncio.wait_for(box.exec(script, timeout_s=1), 20)
+        assert result.timed_out
+        assert (await box.exec("echo here")).stdout == "here\n"
+
+
+async def test_a_first_command_that_spoils_the_working_folder_spoils_no_more():
+    async with start_sandbox("local", SPEC) as box:
+        await box.exec("cd /; rm -rf /workspace; ln -s workspace /workspace")
+        with pytest.raises(SandboxExecError):
+            await box.exec("echo there")
+        assert (await box.exec("echo here", cwd="/")).stdout == "here\n"
+
+
+@pytest.mark.parametrize("workdir", ["/usr/nowhere", "/etc/nowhere", "//proc/nowhere", "/dev/nowhere"])
+async def test_a_working_folder_that_cannot_be_made_is_told_at_the_start(workdir: str):
+    with pytest.raises(SandboxStartError):
+        async with start_sandbox("local", replace(SPEC, workdir=workdir)):
+            pass
 
 
 async def test_what_it_leaves_running_goes_on_and_its_output_is_dropped():

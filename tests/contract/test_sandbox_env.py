@@ -253,6 +253,40 @@ async def test_a_model_that_removes_the_programs_is_told_and_scored(kind):
     assert tool_texts(record)[1].startswith("Error: ")
 
 
+@pytest.mark.parametrize(
+    "session",
+    ["import time; time.sleep(300)", "import os, time\nif os.fork() == 0: os.close(1); time.sleep(300)"],
+    ids=["says nothing", "leaves its complaints open"],
+)
+async def test_a_session_that_the_model_keeps_from_starting_is_no_hang(session: str):
+    class SpoiltEnv(SumEnv):
+        async def post_sandbox_setup(self, state):
+            await super().post_sandbox_setup(state)
+            self.max_startup_wait_seconds = 0.5
+
+    env = make(SpoiltEnv)
+    code = f"import os; open('/tmp/.session.py', 'w').write({session!r}); os._exit(0)"
+    record = await asyncio.wait_for(run(env, [call("python", code=code), call("python", code="1"), "done"]), 60)
+
+    assert (record.reward, record.error) == (1.0, None)
+    assert tool_texts(record)[1] == "Error: the Python session did not start within 0.5 s"
+
+
+@pytest.mark.parametrize("trick", ["kill -STOP $PPID; sleep 99", "cd /; rm -rf /workspace; ln -s workspace /workspace"])
+async def test_no_first_command_ends_its_rollout_without_a_score(trick: str):
+    """A box without an image starts as a shell, whose first command comes before the agent."""
+
+    class UnseenEnv(vf.SandboxEnv):
+        async def post_rollout(self, state):
+            state["note"] = "nothing"
+
+    env = make(UnseenEnv, timeout_per_command_seconds=1.0)
+    asked = [call("bash", command=trick), call("bash", command="echo here"), "done"]
+    record = await asyncio.wait_for(run(env, asked), 60)
+
+    assert (record.reward, record.error) == (0.0, None)
+
+
 async def test_its_boxes_reach_what_is_allowed_and_no_more():
     env = make(network="allowlist", allow=["files.example.org"])
     line = "python3 -c 'import urllib.request as u; u.urlopen(\"http://other.example.org\")'"

@@ -83,10 +83,15 @@ class PythonEnv(SandboxEnv):
             process = await box.spawn(["python3", "-u", "/tmp/.session.py"])
         except SandboxExecError as error:
             raise SandboxStartError(f"the sandbox has no python3: {error}") from error
-        ready = await asyncio.wait_for(process.stdout.readline(), self.max_startup_wait_seconds)
-        if not ready:
-            said = (await process.stderr.read()).decode("utf-8", "replace")
-            raise SandboxStartError(f"the Python session did not start: {said[-500:]}")
+        try:
+            async with asyncio.timeout(self.max_startup_wait_seconds):
+                if not await process.stdout.readline():
+                    said = (await process.stderr.read()).decode("utf-8", "replace")
+                    raise SandboxStartError(f"the Python session did not start: {said[-500:]}")
+        except TimeoutError:
+            await process.kill()
+            wait_s = self.max_startup_wait_seconds
+            raise SandboxStartError(f"the Python session did not start within {wait_s:g} s") from None
         self._sessions[sandbox_id] = process
         return process
 

@@ -50,13 +50,15 @@ async def greet(
     user: str = "",
     pids: int | None = None,
     proxied: bool = True,
+    used: bool = False,
 ) -> None:
     """Tell a fresh agent the box's settings and wait until it serves.
 
     `env` is added below `spec.env`; `user` is whom commands run as unless told otherwise, '' for the agent's own user;
     `pids` makes the agent itself limit the processes of its user, where the engine cannot;
     `owns_pid_1`: process 1 of the agent's namespace belongs to this box, so that its children are this box's orphans;
-    `proxied`: as `AgentSandbox.proxied`.
+    `proxied`: as `AgentSandbox.proxied`;
+    `used`: commands ran in the box before, so that what is wrong with its working folder is their doing.
 
     Raises:
         SandboxStartError: the agent cannot serve these settings.
@@ -67,7 +69,8 @@ async def greet(
     way_out = proxy_environment(spec.allow) if proxied and spec.network == "allowlist" else {}
     entries = [f"{name}={value}" for name, value in {**(env or {}), **way_out, **spec.env}.items()]
     limit = "" if pids is None else str(pids)
-    fields = ["1" if owns_pid_1 else "0", spec.workdir.rstrip("/") or "/", user, limit, *entries]
+    folder = spec.workdir.rstrip("/") or "/"
+    fields = ["1" if owns_pid_1 else "0", folder, user, limit, "1" if used else "0", *entries]
     wire.send(channel, b"H", "\0".join(fields).encode("utf-8", "surrogateescape"))
     try:
         await hello.future

@@ -33,7 +33,8 @@ default = {"cwd": b"/"}
 
 
 def hello(channel, fields):
-    """The box's settings, once: who reaps, where and as whom commands run, how many, what is in their environment."""
+    """The box's settings, once: who reaps, where and as whom commands run, how many, whether some ran already, what is
+    in their environment."""
     if fields[0] == b"1":
         reapers.add(1)
     default["cwd"] = fields[1]
@@ -41,7 +42,7 @@ def hello(channel, fields):
         import resource
 
         resource.setrlimit(resource.RLIMIT_NPROC, (int(fields[3]), int(fields[3])))
-    for entry in fields[4:]:
+    for entry in fields[5:]:
         name, _, value = entry.partition(b"=")
         base_env[name] = value
     if fields[2]:  # looked up now: later the box's user file may say something else
@@ -49,7 +50,11 @@ def hello(channel, fields):
         default_ids.extend(ids)
         if ids[0] != my_uid:
             file_owner.extend(ids[:2])
-    make_folders(fields[1])
+    try:
+        make_folders(fields[1])
+    except OSError:
+        if fields[4] == b"0":  # else it was there, and what it is now is what they made of it
+            raise
     hide_from_debuggers()
     send(channel, b"H", b"%d %d %d" % (my_pid, my_uid, sys.version_info[1]))
 

@@ -69,10 +69,11 @@ def kill_tree(root):
 
 
 def kill_below(root):
-    """End what `root` started, and so let it see the end of it."""
+    """End what `root` started, and so let it see the end of it, even if it was stopped."""
     table = process_table()
     began = table[root][2] if root in table else 1 << 62
     stop_and_kill(lambda table: members(root, began, table) - {root})
+    signal_to(root, 18)
 
 
 def kill_all():

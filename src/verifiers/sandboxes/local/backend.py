@@ -6,12 +6,12 @@ import asyncio
 import os
 import uuid
 
-from verifiers.errors import ConfigError, SandboxPolicyError, SandboxStartError, VerifiersError
+from verifiers.errors import ConfigError, SandboxLostError, SandboxPolicyError, SandboxStartError, VerifiersError
 from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.box import greet
 from verifiers.sandboxes.local import host, reaper, refusal
-from verifiers.sandboxes.local.bwrap import Root, layout
+from verifiers.sandboxes.local.bwrap import Root, has_on_disk, layout
 from verifiers.sandboxes.local.finding import find_image, key_of
 from verifiers.sandboxes.local.images import Image, ImageStore
 from verifiers.sandboxes.local.keeper import PLACE
@@ -69,6 +69,7 @@ class LocalBackend:
         root = self._root(image)
         lazy = self.lazy and keeper.ids > 1 and root.host_tools and spec.user is None and host.can_reset_signals()
         lazy = lazy and spec.network != "allowlist"  # only the agent leads to the proxy
+        lazy = lazy and has_on_disk(spec.workdir)  # else only the agent tells what is wrong with it
         box_id = uuid.uuid4().hex[:12]
         plan = layout(box_id, spec, root, ids=keeper.ids, lazy=lazy)
         limits = _limits(spec, plan.shifted)
@@ -76,14 +77,17 @@ class LocalBackend:
         pids = None if lazy or (limits["pids"] and "pids" in keeper.cgroups) else spec.pids
         user = (spec.user or root.user) if plan.shifted else ""
 
-        async def meet() -> None:
-            greeting = greet(link.wire, spec, env=root.env, owns_pid_1=True, user=user, pids=pids)
-            await asyncio.wait_for(greeting, START_TIMEOUT_S)
+        async def meet(used: bool) -> None:
+            greeting = greet(link.wire, spec, env=root.env, owns_pid_1=True, user=user, pids=pids, used=used)
+            try:
+                await asyncio.wait_for(greeting, START_TIMEOUT_S)
+            except TimeoutError:
+                raise SandboxLostError(f"sandbox {box_id}: its agent did not start in {START_TIMEOUT_S:g} s") from None
 
         try:
             async with keeper.starting:
                 await link.begin(plan, limits, _rlimits(spec, keeper), descriptors=(OUT, ERR, STATUS) if lazy else ())
-                await (asyncio.wait_for(link.shell.ready, START_TIMEOUT_S) if link.shell is not None else meet())
+                await (asyncio.wait_for(link.shell.ready, START_TIMEOUT_S) if link.shell is not None else meet(False))
         except BaseException as error:
             said = await to_its_end(link.end_with_words())
             if isinstance(error, (VerifiersError, OSError)):  # TimeoutError is one

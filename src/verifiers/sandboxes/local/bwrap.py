@@ -142,6 +142,13 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
     return Layout([*argv, "--", *shell, *carried.ARGV], env, folders, links, kept, shifted, [SECCOMP])
 
 
+def has_on_disk(path: str) -> bool:
+    """Whether a box without an image has `path` on its own disk, where a folder can be made for it."""
+    shown = (*host.root_folders(), *(f"/{link}" for link in host.root_links()), "/etc", "/proc", "/dev")
+    own = f"/{'/'.join(part for part in path.split('/') if part)}/"
+    return not own.startswith(tuple(f"{folder}/" for folder in shown))
+
+
 def _parents(path: str) -> list[str]:
     """`path` and the folders above it, outermost first, without the leading slash."""
     parts = [part for part in path.split("/") if part]

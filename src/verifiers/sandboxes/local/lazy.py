@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from verifiers.errors import SandboxError
+from verifiers.errors import SandboxError, SandboxLostError
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, check_env
-from verifiers.sandboxes.commands import check_limits
+from verifiers.sandboxes.commands import AGENT_GRACE_S, check_limits
 from verifiers.sandboxes.local.shell import ERR, MAX_LINE, OUT, STATUS, line_for
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 
@@ -97,11 +97,11 @@ class FirstCommand:
 class LazySandbox(LocalSandbox):
     """A local box that is a shell until its second request, or a first one that a shell cannot serve."""
 
-    def __init__(self, *, pipes: dict[int, int], meet: Callable[[], Awaitable[None]], **options: Any) -> None:
+    def __init__(self, *, pipes: dict[int, int], meet: Callable[[bool], Awaitable[None]], **options: Any) -> None:
         """
         Args:
             pipes: this side's ends of the box's descriptors OUT, ERR and STATUS.
-            meet: greets the agent, once the shell was told to become it.
+            meet: greets the agent, once the shell was told to become it; with whether a command ran before.
         """
         super().__init__(**options)
         self._pipes, self._meet = pipes, meet
@@ -120,7 +120,7 @@ class LazySandbox(LocalSandbox):
     async def _become_agent(self) -> None:
         if self.wire.error is None:
             self.wire.write(b"P\n")
-            await self._meet()
+            await self._meet(self._first is not None)
 
     async def exec(
         self,
@@ -156,6 +156,9 @@ class LazySandbox(LocalSandbox):
         except TimeoutError:
             timed_out = True
             await self._kill(first)
+            await asyncio.wait([first.end], timeout=AGENT_GRACE_S)
+            if not first.end.done():
+                raise SandboxLostError(f"sandbox {self.id}: its first command could not be ended") from None
         except asyncio.CancelledError:
             self._killing = asyncio.ensure_future(self._kill(first))
             raise
