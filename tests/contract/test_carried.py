@@ -21,6 +21,7 @@ from verifiers.sandboxes.docker import DockerBackend
 from verifiers.sandboxes.docker.images import tree_digest
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.images import ImageStore
+from verifiers.sandboxes.owner import RUN
 from verifiers.testing.sandboxes import SandboxConformance
 
 BUSYBOX = shutil.which("busybox", path="/usr/bin:/bin")
@@ -63,6 +64,7 @@ def busybox_root(tmp_path_factory) -> Path:
             (root / "bin" / name).symlink_to("busybox")
     (root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nalice:x:1234:1234::/tmp:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\nalice:x:1234:\n")
+    (root / "etc/of-this-run").write_bytes(os.urandom(8))  # no other suite's image has the name its content gives
     MADE.add(f"verifiers-rootfs:{tree_digest(root)}")
     return root
 
@@ -72,7 +74,8 @@ def scratch_root(tmp_path_factory) -> Path:
     """`FROM scratch` and one file. BusyBox under this name knows one command: the one its arguments name."""
     root = tmp_path_factory.mktemp("scratch")
     assert BUSYBOX is not None
-    shutil.copy(BUSYBOX, root / "busybox-program")
+    (root / "busybox-program").write_bytes(Path(BUSYBOX).read_bytes() + os.urandom(8))
+    (root / "busybox-program").chmod(0o755)
     MADE.add(f"verifiers-rootfs:{tree_digest(root)}")
     return root
 
@@ -182,12 +185,12 @@ async def test_a_volume_somebody_removed_is_made_again():
         name = await ENGINE.agents.name("")
         assert (await box.exec("true")).ok
     own = DockerBackend(default_image=IMAGE)
-    own.agents._name = "verifiers-agent-removed"
+    own.agents._name = f"verifiers-agent-removed-{RUN}"
     with pytest.raises(SandboxStartError):
         await own.start(SMALL)
     async with start_sandbox(own, SMALL) as box:
         assert (await box.exec("echo again")).stdout == "again\n"
-    await ENGINE.engine.call("DELETE", "/volumes/verifiers-agent-removed")
+    await ENGINE.engine.call("DELETE", f"/volumes/verifiers-agent-removed-{RUN}")
     assert await own.agents.name("") == name
 
 

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import contextlib
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -15,7 +14,8 @@ import pytest
 from verifiers.cli import image as command
 from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import SandboxSpec, start_sandbox
-from verifiers.sandboxes.docker.engine import Engine, EngineError, engine_address
+from verifiers.sandboxes.docker import snapshots
+from verifiers.sandboxes.docker.engine import Engine, engine_address
 from verifiers.sandboxes.docker.spec import LABEL
 from verifiers.sandboxes.local import LocalBackend
 from verifiers.sandboxes.local.export import add_from_engine
@@ -24,8 +24,10 @@ from verifiers.sandboxes.owner import RUN
 
 IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
 SMALL = SandboxSpec(memory_mb=256, disk_mb=32, pids=64)
+OF_THIS_RUN = f"verifiers-test={RUN}"
 DOCKERFILE = f"""\
 FROM {IMAGE}
+LABEL {OF_THIS_RUN}
 RUN echo 'worker:x:1234:1234::/home/worker:/bin/sh' >>/etc/passwd && mkdir -m 755 /home/worker \\
  && chown 1234:1234 /home/worker && echo first >/version && rm -rf /usr/share/doc && chmod 1777 /tmp
 COPY given /given
@@ -57,30 +59,30 @@ async def local() -> AsyncIterator[LocalBackend]:
 @pytest.fixture
 async def context(tmp_path: Path) -> AsyncIterator[Path]:
     """A folder with a Dockerfile; what was built of it is removed from the engine again."""
-    before = await tags()
     (tmp_path / "Dockerfile").write_text(DOCKERFILE)
     (tmp_path / "given").write_text("in the context")
     (tmp_path / "of-this-test").write_bytes(os.urandom(8))
     yield tmp_path
-    for tag in await tags() - before:
-        with contextlib.suppress(EngineError):  # another process's, which removes its own
-            await engine().call("DELETE", f"/images/{tag}")
+    for name in await images():
+        await snapshots.remove(engine(), name)
 
 
 def engine() -> Engine:
     return Engine(engine_address())
 
 
-async def tags() -> set[str]:
-    """What builds are called in the engine."""
-    found = await engine().call("GET", "/images/json", query={"filters": {"reference": ["verifiers-build"]}})
-    return {tag for each in found for tag in each["RepoTags"] or []}
+async def images() -> set[str]:
+    """What builds of this run left in the engine: tags, and the ids of what was built only in part."""
+    found = await engine().call("GET", "/images/json", query={"filters": {"label": [OF_THIS_RUN]}})
+    tags = {each["Id"]: set(each["RepoTags"] or ()) - {"<none>:<none>"} for each in found}
+    return {name for id, named in tags.items() for name in named or {id}}
 
 
-async def containers() -> set[str]:
-    """Those of this process: others may use the engine as well."""
-    query = {"all": True, "filters": {"label": [f"{LABEL}run={RUN}"]}}
-    return {each["Id"] for each in await engine().call("GET", "/containers/json", query=query)}
+async def containers() -> list[str]:
+    """Those of this run: exported ones, and a build's."""
+    marks = (OF_THIS_RUN, f"{LABEL}run={RUN}")
+    queries = [{"all": True, "filters": {"label": [mark]}} for mark in marks]
+    return [each["Id"] for query in queries for each in await engine().call("GET", "/containers/json", query=query)]
 
 
 async def test_an_engine_s_image_is_exported_once(local: LocalBackend):
@@ -129,7 +131,7 @@ async def test_a_name_of_ones_own_stays_when_the_folder_is_asked_for(context: Pa
 
 
 async def test_a_name_given_to_another_image_is_noticed(context: Path):
-    repo, tag = f"verifiers-build:own-{os.getpid()}".split(":")
+    repo, tag = f"verifiers-build:own-{RUN}".split(":")
 
     async def look() -> bytes:
         backend = LocalBackend()  # as another process would
@@ -162,10 +164,9 @@ async def built(folder: Path) -> Image:
 
 
 async def test_what_is_missing_or_does_not_build_says_so(local: LocalBackend, context: Path, capsys):
-    before = await containers()
     with pytest.raises(SandboxStartError, match="docker pull no-such-image:here"):
         await local.start(replace(SMALL, image="no-such-image:here"))
-    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo the-reason >&2; exit 9\n")
+    (context / "Dockerfile").write_text(f"FROM {IMAGE}\nLABEL {OF_THIS_RUN}\nRUN echo the-reason >&2; exit 9\n")
     with pytest.raises(SandboxStartError, match="the-reason"):
         await local.start(replace(SMALL, image=f"build:{context}"))
     assert await asyncio.to_thread(command.main, ["build", str(context)]) == 2
@@ -175,7 +176,7 @@ async def test_what_is_missing_or_does_not_build_says_so(local: LocalBackend, co
     (context / "Dockerfile").unlink()
     with pytest.raises(SandboxStartError, match="no file named Dockerfile"):
         await local.start(replace(SMALL, image=f"build:{context}"))
-    assert await containers() <= before
+    assert await containers() == []
 
 
 async def test_without_an_engine_what_was_exported_still_runs(

@@ -17,6 +17,8 @@ from verifiers.sandboxes.marks import owner_alive
 COMMIT_TIMEOUT_S = 600.0
 PATIENCE_S = 5.0
 """How long an engine may take to forget a container it has been told to remove."""
+RETRIED = (409, 500)
+"""A container still has the image; another caller is just removing it, which Docker 20.10 calls an error of its own."""
 
 
 async def commit(engine: Engine, container: str, *, env: Mapping[str, str], temporary: bool) -> str:
@@ -44,7 +46,7 @@ async def remove(engine: Engine, name: str) -> None:
         except EngineError as error:
             if error.status == 404:
                 return
-            if error.status != 409 or time.monotonic() > deadline:
+            if error.status not in RETRIED or time.monotonic() > deadline:
                 raise SandboxPolicyError(f"snapshot {name!r} cannot be removed: {error}") from error
         await asyncio.sleep(0.2)
 
