@@ -1,28 +1,23 @@
 """Boxes with an allow list as people use them: pip, git, TLS, a pool; and the proxy's limits."""
 
 import asyncio
-import functools
 import gc
-import http.server
 import logging
 import os
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pip
 import pytest
 
+from served import bare_repository, certificate, serving, tiny_wheel
 from verifiers.sandboxes import SandboxSpec, start_sandbox
 from verifiers.sandboxes.egress import door, forward, reach
 from verifiers.sandboxes.egress.allow import AllowList
 from verifiers.sandboxes.egress.door import PORT
+from verifiers.sandboxes.egress.lookups import LOOKUPS, Lookups
 from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
 from verifiers.sandboxes.pool import SandboxPool
 from waiting import until
@@ -35,39 +30,6 @@ def listed(*allow: str, **changes: object) -> SandboxSpec:
     from dataclasses import replace
 
     return replace(SMALL, allow=allow, **changes)  # pyright: ignore[reportArgumentType]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def serving(folder: Path, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """The port of a server of `folder` on this machine's loopback."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
-        if context is not None:
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def tiny_wheel(folder: Path) -> None:
-    """A package index with one package in it."""
-    wheel = folder / "simple" / "tiny" / "tiny-1.0-py3-none-any.whl"
-    wheel.parent.mkdir(parents=True)
-    (wheel.parent / "index.html").write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
-    info = "tiny-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny.py", "SAYS = 'installed'\n")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
 async def test_pip_installs_from_a_listed_index(tmp_path: Path):
@@ -89,25 +51,9 @@ async def test_pip_installs_from_a_listed_index(tmp_path: Path):
     assert "not in this sandbox's allow list: index.example.org:443" in refused.stdout + refused.stderr
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A folder with a repository in it that any web server can serve."""
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "file").write_text("cloned")
-    for words in (
-        "init -q source",
-        "-C source add file",
-        "-C source commit -qm one",
-        "clone -q --bare source repo.git",
-        "-C repo.git update-server-info",
-    ):
-        subprocess.run([*git, *words.split()], check=True)
-    return tmp_path
-
-
-async def test_git_clones_from_a_listed_host(repository: Path):
-    with serving(repository) as port:
+async def test_git_clones_from_a_listed_host(tmp_path: Path):
+    bare_repository(tmp_path)
+    with serving(tmp_path) as port:
         async with start_sandbox("local", listed(f"127.0.0.1:{port}")) as box:
             done = await box.exec(f"git clone -q http://127.0.0.1:{port}/repo.git && cat repo/file", timeout_s=120)
             refused = await box.exec("git clone -q https://git.example.org/other.git", timeout_s=120)
@@ -116,22 +62,9 @@ async def test_git_clones_from_a_listed_host(repository: Path):
     assert "403" in refused.stderr
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for 127.0.0.1 and localhost that signs itself, and a server's side of it."""
-    assert shutil.which("openssl"), "install openssl"
-    key, signed = tmp_path / "key.pem", tmp_path / "signed.pem"
-    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
-    argv = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    subprocess.run([*argv.split(), "-addext", names, "-keyout", key, "-out", signed], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(signed, key)
-    return signed, context
-
-
-async def test_tls_goes_through_untouched(tmp_path: Path, certificate: tuple[Path, ssl.SSLContext]):
+async def test_tls_goes_through_untouched(tmp_path: Path):
     """The certificate that the program checks is the server's own; by address and by name."""
-    signed, context = certificate
+    signed, context = certificate(tmp_path, "localhost")
     (tmp_path / "said").write_text("over TLS")
     with serving(tmp_path, context) as port:
         spec = listed(f"127.0.0.1:{port}", f"localhost:{port}", files={"ca.pem": signed})
@@ -244,7 +177,7 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
                 one.setblocking(False)
                 one.connect_ex(place)
             with pytest.raises(UnreachableHost, match="no answer"):
-                await reach.reach(AllowList([f"127.0.0.1:{place[1]}"]), *place, asyncio.Semaphore())
+                await reach.reach(AllowList([f"127.0.0.1:{place[1]}"]), *place, "https", Lookups())
         finally:
             for one in waiting:
                 one.close()
@@ -252,19 +185,49 @@ async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.Mon
 
 async def test_a_name_reaches_only_those_of_its_addresses_that_may_be_reached():
     """`localhost` and this machine's own name lead here: listing the name is not enough, listing an address is."""
-    one = asyncio.Semaphore()
+    one = Lookups()
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
         for name in ("localhost", socket.gethostname()):
             with pytest.raises(RefusedHost, match="which needs an entry of its own"):
-                await reach.reach(AllowList([name, "*", "0.0.0.0/0"]), name, port, one)
+                await reach.reach(AllowList([name, "*", "0.0.0.0/0"]), name, port, "https", one)
         with pytest.raises(RefusedHost, match="needs an entry of its own"):
-            await reach.reach(AllowList(["localhost", "127.0.0.1:1"]), "localhost", port, one)
-        upstream = await reach.reach(AllowList(["localhost", f"127.0.0.1:{port}"]), "LOCALHOST.", port, one)
+            await reach.reach(AllowList(["localhost", "127.0.0.1:1"]), "localhost", port, "https", one)
+        upstream = await reach.reach(AllowList(["localhost", f"127.0.0.1:{port}"]), "LOCALHOST.", port, "https", one)
         assert upstream.writer.get_extra_info("peername") == ("127.0.0.1", port)
         upstream.writer.close()
         with pytest.raises(UnreachableHost, match=r"cannot be looked up|did not answer"):
-            await reach.reach(AllowList(["no-such-host.invalid"]), "no-such-host.invalid", port, one)
+            await reach.reach(AllowList(["no-such-host.invalid"]), "no-such-host.invalid", port, "https", one)
         with pytest.raises(UnreachableHost, match="refused"):
-            await reach.reach(AllowList(["127.0.0.2"]), "127.0.0.2", 1, one)
+            await reach.reach(AllowList(["127.0.0.2"]), "127.0.0.2", 1, "https", one)
+
+
+async def test_a_box_whose_names_are_slow_to_look_up_holds_up_no_other(monkeypatch: pytest.MonkeyPatch):
+    """Its lookups go on when their askers have given up, and count until they end."""
+    answers = threading.Event()
+    running: list[str] = []
+    real = socket.getaddrinfo
+
+    def looked_up(host: str, *rest: object, **options: object) -> object:
+        if host.endswith(".slow.invalid"):
+            running.append(host)
+            answers.wait(60)
+            raise socket.gaierror(socket.EAI_NONAME, "too late")
+        return real("127.0.0.1" if host == "quick.invalid" else host, *rest, **options)  # pyright: ignore
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    slow, other = Lookups(), Lookups()
+    try:
+        given_up = [asyncio.ensure_future(slow.find(f"{number}.slow.invalid", 80)) for number in range(LOOKUPS * 3)]
+        await until(lambda: len(running) == LOOKUPS)
+        for asker in given_up:
+            asker.cancel()
+        again = asyncio.ensure_future(slow.find("again.slow.invalid", 80))
+        assert [str(address) for address in await other.find("quick.invalid", 80)] == ["127.0.0.1"]
+        await asyncio.wait([again], timeout=0.2)
+        assert sorted(running) == [f"{number}.slow.invalid" for number in range(LOOKUPS)]
+    finally:
+        answers.set()
+    with pytest.raises(socket.gaierror, match="too late"):
+        await again

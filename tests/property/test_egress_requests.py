@@ -102,7 +102,7 @@ async def passed_on(sent: list[bytes]) -> tuple[bytes, bytes]:
     near, far = socket.socketpair()
     program = Scripted(sent)
 
-    async def reach(host: str, port: int) -> Upstream:
+    async def reach(host: str, port: int, kind: str) -> Upstream:
         assert host_of(host) == "a.example"
         return Upstream(*await asyncio.open_connection(sock=near))
 

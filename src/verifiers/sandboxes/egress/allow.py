@@ -145,6 +145,10 @@ class AllowList:
     def has_name(self, name: str, port: int) -> bool:
         return any(entry.has_name(name, port) for entry in self._entries)
 
+    def spells_out(self, name: str, port: int) -> bool:
+        """Whether an entry has `name` or a domain it is in, so that whoever wrote the list knows whose name it is."""
+        return any(entry.name != "." and entry.has_name(name, port) for entry in self._entries)
+
     def opens(self, address: Address) -> bool:
         """Whether an entry lets something reach `address`, which is of a special range, at some port."""
         found = special(address)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
+from verifiers.sandboxes.egress.outer import OuterProxy
 from verifiers.sandboxes.wire import CHUNK
 
 HEAD_TIMEOUT_S = 60.0
@@ -25,6 +26,8 @@ class Upstream(NamedTuple):
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    proxy: OuterProxy | None = None
+    """What it leads to instead: a proxy that wants the whole URI of a plain request. None: it leads there."""
 
 
 @asynccontextmanager
@@ -39,8 +42,9 @@ async def using(upstream: Upstream) -> AsyncIterator[Upstream]:
         upstream.writer.transport.abort()
 
 
-Reach: TypeAlias = Callable[[str, int], Awaitable[Upstream]]
-"""Connects to a host and port, or raises `ValueError`, `RefusedHost` or `UnreachableHost`."""
+Reach: TypeAlias = Callable[[str, int, Literal["http", "https"]], Awaitable[Upstream]]
+"""Connects to a host and port, for plain HTTP or for a tunnel, or raises `ValueError`, `RefusedHost` or
+`UnreachableHost`."""
 
 
 class Peer(Protocol):
@@ -132,7 +136,8 @@ async def tunnel(program: Program, upstream: Upstream) -> None:
             idle.touch()
             upstream.writer.write(data)
             await upstream.writer.drain()
-        upstream.writer.write_eof()
+        if upstream.writer.can_write_eof():  # TLS cannot
+            upstream.writer.write_eof()
 
     async def inward() -> None:
         while data := await upstream.reader.read(CHUNK):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import Literal
 
 from verifiers.sandboxes.egress.allow import AllowList
 from verifiers.sandboxes.egress.carrying import Program, Upstream
-from verifiers.sandboxes.egress.reach import LOOKUPS, RefusedHost, reach
+from verifiers.sandboxes.egress.lookups import Lookups
+from verifiers.sandboxes.egress.outer import ProxyError
+from verifiers.sandboxes.egress.reach import RefusedHost, reach
 from verifiers.sandboxes.egress.socks import VERSION, serve_socks
 from verifiers.sandboxes.relay import Connection
 
@@ -44,7 +46,7 @@ class Door:
     def __init__(self, box: str, entries: Iterable[str]) -> None:
         self.box, self.allow = box, AllowList(entries)
         self.open = 0
-        self._lookups = asyncio.Semaphore(LOOKUPS)
+        self._lookups = Lookups()
         self._warned: set[str] = set()
 
     async def serve(self, connection: Connection) -> None:
@@ -57,6 +59,9 @@ class Door:
             with suppress(OSError):  # someone hung up: there is nobody to tell
                 await self._serve(connection)
                 connection.release()
+        except ProxyError as error:
+            self._warn(f"{error} ({error.for_log})")
+            connection.release()
         finally:
             self.open -= 1
 
@@ -71,9 +76,9 @@ class Door:
 
             await serve_http(program, self._reach)
 
-    async def _reach(self, host: str, port: int) -> Upstream:
+    async def _reach(self, host: str, port: int, kind: Literal["http", "https"]) -> Upstream:
         try:
-            return await reach(self.allow, host, port, self._lookups)
+            return await reach(self.allow, host, port, kind, self._lookups)
         except RefusedHost as error:
             self._warn(str(error))
             raise

@@ -26,6 +26,7 @@ from verifiers.sandboxes.egress.carrying import (
     tunnel,
     using,
 )
+from verifiers.sandboxes.egress.outer import ProxyError
 from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
 from verifiers.sandboxes.wire import CHUNK
 
@@ -64,6 +65,7 @@ async def serve_http(program: Program, reach: Reach) -> None:
 
     Raises:
         OSError: either side hung up in the middle, or nothing moved for long.
+        ProxyError: this machine's proxy leads nowhere; the program has been told.
     """
     server = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
     request = None
@@ -73,14 +75,16 @@ async def serve_http(program: Program, reach: Reach) -> None:
         if not isinstance(request, h11.Request):
             return  # it said nothing
         target = _target(request)
-        async with using(await reach(target.host, target.port)) as upstream:
+        async with using(await reach(target.host, target.port, "http" if target.path else "https")) as upstream:
             if target.path:
                 await _Exchange(program, server, upstream).run(request, target)
             else:
                 await _open_tunnel(program, server)
                 await tunnel(program, upstream)
-    except (RefusedHost, UnreachableHost, _Bad, h11.RemoteProtocolError, ValueError) as error:
+    except (RefusedHost, UnreachableHost, ProxyError, _Bad, h11.RemoteProtocolError, ValueError) as error:
         await _refuse(program, server, error, with_body=not _is_head(request))
+        if isinstance(error, ProxyError):
+            raise
     except h11.LocalProtocolError as error:
         raise ConnectionResetError(str(error)) from error
 
@@ -130,7 +134,11 @@ class _Exchange:
         if any(name == b"transfer-encoding" for name, _ in request.headers):
             headers.append((b"Transfer-Encoding", b"chunked"))
         headers.append((b"Connection", b"close"))
-        self.send(h11.Request(method=request.method, target=target.path, headers=headers))
+        path, proxy = target.path, self.upstream.proxy
+        if proxy is not None:
+            path = b"http://%b%b" % (host.encode(), target.path)
+            headers += proxy.headers
+        self.send(h11.Request(method=request.method, target=path, headers=headers))
         async with Idle(IDLE_TIMEOUT_S) as self.idle:
             await together(self.answer(), self.body(), wait=False)
         await _end(self.program, self.server)
@@ -155,6 +163,8 @@ class _Exchange:
                 raise self.broken(f"no valid answer: {error}") from error
             self.idle.touch()
             if isinstance(event, h11.Response):
+                if event.status_code == 407 and self.upstream.proxy is not None:
+                    raise self.upstream.proxy.refused(event)
                 headers = [*_end_to_end(event.headers.raw_items()), (b"Connection", b"close")]
                 event = h11.Response(status_code=event.status_code, reason=event.reason, headers=headers)
             elif isinstance(event, h11.InformationalResponse):
@@ -195,7 +205,7 @@ async def _refuse(program: Program, server: h11.Connection, error: Exception, *,
     """Tell the program why there is nothing, also in the status line: many programs show no more of it."""
     if server.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         raise ConnectionResetError(str(error))
-    if isinstance(error, (RefusedHost, UnreachableHost, _Bad)):
+    if isinstance(error, (RefusedHost, UnreachableHost, ProxyError, _Bad)):
         status, text = (
             error.status if isinstance(error, _Bad) else 403 if isinstance(error, RefusedHost) else 502,
             str(error),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from verifiers.sandboxes.egress.carrying import HEAD_TIMEOUT_S, Idle, Program, Reach, tunnel, using
+from verifiers.sandboxes.egress.outer import ProxyError
 from verifiers.sandboxes.egress.reach import RefusedHost, UnreachableHost
 
 VERSION = 5
@@ -27,21 +28,24 @@ async def serve_socks(program: Program, reach: Reach) -> None:
 
     Raises:
         OSError: either side hung up in the middle, or nothing moved for long.
+        ProxyError: this machine's proxy leads nowhere; the program has been told.
     """
     try:
         async with Idle(HEAD_TIMEOUT_S):
             if not await _agreed(program):
                 return
             host, port = await _request(program)
-        async with using(await reach(host, port)) as upstream:
+        async with using(await reach(host, port, "https")) as upstream:
             await program.write(_reply(DONE))
             await tunnel(program, upstream)
     except RefusedHost:
         await program.write(_reply(NOT_ALLOWED))
         program.end()
-    except UnreachableHost:
+    except (UnreachableHost, ProxyError) as error:
         await program.write(_reply(HOST_UNREACHABLE))
         program.end()
+        if isinstance(error, ProxyError):
+            raise
     except ValueError:
         await program.write(_reply(FAILED))
         program.end()
