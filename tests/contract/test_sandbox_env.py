@@ -1,5 +1,6 @@
 """SandboxEnv and PythonEnv on real boxes: what the model does stays in its box, which is there for scoring hooks."""
 
+import asyncio
 import json
 
 import pytest
