@@ -63,6 +63,17 @@ def has_overlay() -> bool:
     return b"--overlay-src" in said.stdout + said.stderr
 
 
+def shown_folders() -> list[str]:
+    """What the keeper has to see of this machine so that it can make boxes, outermost first."""
+    found = binary()
+    assert found is not None
+    program = found[0] if not found[1] else "/usr/bin/bwrap"
+    names = os.path.realpath("/etc/resolv.conf")  # its folder: the file itself may be replaced while boxes start
+    folders = {"/dev", "/etc", "/proc", *host.root_folders()}
+    folders |= {os.path.dirname(path) for path in (names, program, os.path.realpath(program))}
+    return sorted(path for path in folders if not any(path.startswith(f"{other}/") for other in folders))
+
+
 @dataclass(frozen=True)
 class Layout:
     """How one box is to be made."""

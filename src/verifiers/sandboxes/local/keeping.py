@@ -212,6 +212,8 @@ def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool)
         "place": PLACE,
         "ids": [FIRST_ID, ID_COUNT],
         "pid_namespace": pid_namespace,
+        "shown": bwrap.shown_folders(),
+        "root_links": host.root_links(),
         "folders": ["etc"],
         "files": {
             **{f"etc/{name}": text for name, text in host.ETC.items()},

@@ -37,6 +37,10 @@ def unmount(target: str) -> None:
     _check(libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
+def pivot_root(new: str, old: str) -> None:
+    _check(libc.pivot_root(new.encode(), old.encode()), f"pivot_root {new}")
+
+
 def be_dumpable() -> None:
     _check(libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")
 

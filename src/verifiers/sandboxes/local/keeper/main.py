@@ -23,16 +23,37 @@ from verifiers.sandboxes.local.keeper.kernel import (
     MS_REC,
     die_with_parent,
     mount,
+    pivot_root,
+    unmount,
     unshare,
 )
 from verifiers.sandboxes.local.keeper.unified import UnifiedCgroups, works
 
 
-def make_place(setup: dict[str, Any]) -> None:
-    """A private tmpfs with what boxes are shown of this machine: files written here, and folders bound into it."""
-    place = setup["place"]
+def make_root(setup: dict[str, Any]) -> None:
+    """A root of what boxes are shown of this machine and the keeper's own place, and nothing else.
+
+    Bubblewrap reads the list of all mounts once for each of its own: here they are few, whatever this machine has.
+    """
+    top = setup["place"]
     mount("none", "/", "", MS_REC | MS_PRIVATE)
-    mount("keeper", place, "tmpfs", 0, "size=64m,mode=755")
+    mount("keeper", top, "tmpfs", 0, "size=64m,mode=755")
+    for name in ("tmp", "old"):
+        os.mkdir(f"{top}/{name}")
+    for folder in setup["shown"]:
+        os.makedirs(f"{top}{folder}", exist_ok=True)
+        mount(folder, f"{top}{folder}", "", MS_BIND | MS_REC)
+    for name, target in setup["root_links"].items():
+        os.symlink(target, f"{top}/{name}")
+    make_place(setup, f"{top}{setup['place']}")
+    pivot_root(top, f"{top}/old")
+    os.chdir("/")
+    unmount("/old")
+    os.rmdir("/old")
+
+
+def make_place(setup: dict[str, Any], place: str) -> None:
+    """A folder with what boxes are shown: files written here, and others of this machine bound into it."""
     for name in setup["folders"]:
         os.makedirs(f"{place}/{name}", exist_ok=True)
     for name, text in setup["files"].items():
@@ -70,7 +91,7 @@ def write_map(pid: int, first: int, count: int) -> None:
 def enter_as_root(setup: dict[str, Any], cgroups: Cgroups | UnifiedCgroups, control: socket.socket) -> None:
     """Root: the map covers many ids, so boxes can have several users. Root itself is in neither box nor keeper."""
     unshare(CLONE_NEWNS | CLONE_NEWPID)
-    make_place(setup)
+    make_root(setup)
     first = setup["ids"][0]
     os.chown(f"{setup['place']}/boxes", first, first)
     cgroups.give_to(first)
@@ -104,7 +125,7 @@ def enter_as_user(setup: dict[str, Any], cgroups: Cgroups | UnifiedCgroups, cont
     for name, number in (("uid_map", uid), ("gid_map", gid)):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(f"0 {number} 1")
-    make_place(setup)
+    make_root(setup)
     pid = os.fork()
     if pid:
         stay_outside(pid, cgroups, control)
