@@ -65,7 +65,8 @@ class FirstCommand:
         self.kept[STATUS][:] = rest
         for line in lines:
             if line.startswith(b"S "):
-                self.pid.set_result(int(line[2:]))
+                if not self.pid.done():  # the box may be gone already
+                    self.pid.set_result(int(line[2:]))
             elif not self.end.done():
                 self.finish(None if line == b"N" else int(line))
 
