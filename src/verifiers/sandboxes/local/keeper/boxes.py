@@ -159,6 +159,7 @@ class Boxes:
                 del self.by_id[box]
                 code = os.waitstatus_to_exitcode(status)
                 ended.append({"exit": box, "code": code, "out_of_memory": self.cgroups.was_out_of_memory(box)})
+                self.seats.leave(box)
                 self.remove(box)
 
     def remove(self, box: str) -> None:

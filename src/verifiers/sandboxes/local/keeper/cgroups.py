@@ -6,6 +6,9 @@ import os
 LIMITS = {"memory": "memory_mb", "pids": "pids", "cpu": "cpus"}
 """Controller -> the limit of a box that needs it. Entering a cgroup may wait for the kernel, so only what is needed."""
 
+TRACES = 64 << 10
+"""Bytes that a memory cgroup may have charged and still count as empty: a sixteenth of the least that limits one."""
+
 
 def own_cgroups() -> dict[str, str]:
     """Controller -> this process's cgroup folder, of version 1 hierarchies mounted at the usual place."""
@@ -67,10 +70,31 @@ class Cgroups:
         folder = self.folders["memory"]
         os.rename(box, name, src_dir_fd=folder, dst_dir_fd=folder)
 
+    def lift_memory(self, box: str) -> None:
+        """No limit any more."""
+        with contextlib.suppress(OSError):
+            self._write("memory", box, "memory.memsw.limit_in_bytes", -1)
+        self._write("memory", box, "memory.limit_in_bytes", -1)
+
+    def is_unmarked(self, box: str) -> bool:
+        """Whether its memory cgroup is as good as a new one: nobody in it, nothing charged, nobody killed for it.
+
+        What the kernel frees late, mount and network namespaces foremost, is charged for some time after the end.
+        """
+        used = int(self._read("memory", box, "memory.usage_in_bytes"))
+        return used <= TRACES and not self._read("memory", box, "cgroup.procs") and not self.was_out_of_memory(box)
+
     def _write(self, controller: str, box: str, name: str, value: int) -> None:
         fd = os.open(f"{box}/{name}", os.O_WRONLY, dir_fd=self.folders[controller])
         try:
             os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+    def _read(self, controller: str, box: str, name: str) -> str:
+        fd = os.open(f"{box}/{name}", os.O_RDONLY, dir_fd=self.folders[controller])
+        try:
+            return os.read(fd, 4096).decode()
         finally:
             os.close(fd)
 
@@ -94,12 +118,8 @@ class Cgroups:
         """Whether the kernel killed a process of `box` for its memory limit."""
         if "memory" not in self.folders:
             return False
-        fd = os.open(f"{box}/memory.oom_control", os.O_RDONLY, dir_fd=self.folders["memory"])
-        try:
-            counts = dict(line.split() for line in os.read(fd, 4096).decode().splitlines())
-            return counts.get("oom_kill", "0") != "0"
-        finally:
-            os.close(fd)
+        counts = dict(line.split() for line in self._read("memory", box, "memory.oom_control").splitlines())
+        return counts.get("oom_kill", "0") != "0"
 
     def remove(self, box: str) -> None:
         for folder in self.folders.values():
