@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from verifiers.errors import SandboxLimitError
 from verifiers.sandboxes import Sandbox, SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
-from verifiers.sandboxes.local.keeper import delegated, kernel, unified
+from verifiers.sandboxes.local.keeper import delegated, kernel, seats, unified
 
 FILES = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
@@ -68,6 +69,70 @@ async def test_a_disk_that_fills_the_memory_ends_the_box(limited: LocalBackend):
     async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=200)) as box:
         with pytest.raises(SandboxLimitError, match="out of its memory"):
             await fill(box)
+
+
+def memory_folder(box: str) -> Path:
+    """Its memory cgroup of version 1, which keeps its inode under every name."""
+    found = [folder for folder in folders_of(box) if (folder / "memory.limit_in_bytes").exists()]
+    if not found:
+        pytest.skip("needs cgroups of version 1 that this user may make")
+    return found[0]
+
+
+async def until_reused(inode: int, spec: SandboxSpec, *, patience_s: float = 60) -> Sandbox:
+    """A running box that has the memory cgroup `inode`."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        box = await get_backend("local").start(spec)
+        if memory_folder(box.id).stat().st_ino == inode:
+            return box
+        await box.stop()
+    raise AssertionError("the cgroup was not taken again")
+
+
+async def test_a_cgroup_is_taken_again_without_a_trace_of_the_box_before():
+    async with start_sandbox("local", SandboxSpec(memory_mb=192, disk_mb=120)) as first:
+        await first.exec("head -c 100000000 /dev/zero >/tmp/full; tail -c 60000000 /tmp/full | tail -n 1 | wc -c")
+        inode = memory_folder(first.id).stat().st_ino
+    second = await until_reused(inode, SandboxSpec(memory_mb=64, disk_mb=48))
+    try:
+        folder = memory_folder(second.id)
+        limit, used = ((folder / f"memory.{name}_in_bytes").read_text().strip() for name in ("limit", "usage"))
+        filled = await second.exec(
+            "head -c 40000000 /dev/zero >/tmp/full && stat -c %s /tmp/full; ls -A /tmp /workspace"
+        )
+        again = await second.exec("echo alive")
+    finally:
+        await second.stop()
+
+    assert limit == str(64 << 20)
+    assert int(used) < 8 << 20
+    assert filled.stdout == "40000000\n/tmp:\nfull\n\n/workspace:\n"
+    assert again.stdout == "alive\n"
+
+
+async def test_a_box_that_runs_out_of_memory_is_told_from_the_one_before():
+    async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as first:
+        inode = memory_folder(first.id).stat().st_ino
+    second = await until_reused(inode, SandboxSpec(memory_mb=64, disk_mb=200))
+    with pytest.raises(SandboxLimitError, match="out of its memory"):
+        await fill(second)
+    await second.stop()
+    for _ in range(40):  # more than wait to be taken again
+        async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
+            assert memory_folder(box.id).stat().st_ino != inode
+            assert (await box.exec("echo alive")).stdout == "alive\n"
+
+
+async def test_ended_boxes_leave_few_cgroups(limited: LocalBackend):
+    async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
+        parent = memory_folder(box.id).parent
+    for _ in range(60):
+        async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
+            await box.exec(["/bin/true"])
+
+    assert len([path for path in parent.iterdir() if path.is_dir()]) <= seats.KEPT + seats.MOST + 1
+    assert all(name.startswith("seat-") for name in os.listdir(parent) if (parent / name).is_dir())
 
 
 @pytest.fixture
