@@ -1,5 +1,6 @@
 """What a container may not do and how much it may take."""
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 import needs
 from verifiers.errors import (
     Cause,
+    SandboxError,
     SandboxLimitError,
+    SandboxLostError,
     SandboxPolicyError,
 )
 from verifiers.sandboxes import SandboxSpec, start_sandbox
@@ -98,3 +101,24 @@ async def test_users_share_a_box_and_its_workdir_is_the_boxs_user_s():
         with pytest.raises(SandboxLimitError, match="killed from inside"):
             await box.exec("kill -9 $PPID; sleep 30", user="1234")
         assert (await box.exec("id -u", user="1234")).stdout == "1234\n"
+
+
+async def test_a_box_that_the_engine_ends_is_lost_to_all_its_users():
+    """An engine that stops, or somebody who removes the container: neither is the policy's doing."""
+    async with start_sandbox(ENGINE, SMALL) as box:
+        calls = [box.exec("sleep 60"), box.exec("sleep 60", user="1234")]
+        running = [asyncio.ensure_future(call) for call in calls]
+        await box.exec("until [ $(cat /proc/[0-9]*/comm 2>/dev/null | grep -c '^sleep$') = 2 ]; do sleep 0.05; done")
+        await ENGINE.engine.call("POST", f"/containers/{box.id}/kill")
+
+        ended = await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 60)
+        assert [type(error) for error in ended] == [SandboxLostError, SandboxLostError]
+
+
+async def test_the_end_of_a_box_cancels_nobody_who_is_about_to_use_it():
+    async with start_sandbox(ENGINE, SMALL) as box:
+        entering = asyncio.ensure_future(box.exec("true", user="1234"))
+        await asyncio.sleep(0)
+        await box.stop()
+        with pytest.raises(SandboxError):
+            await asyncio.wait_for(entering, 60)

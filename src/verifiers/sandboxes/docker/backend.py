@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from verifiers.sandboxes.docker.spec import LABEL_OWNER, box_info, container
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.starting import start_or_undo
 
+log = logging.getLogger("verifiers.sandboxes")
 START_TIMEOUT_S = 300.0
 
 
@@ -48,11 +50,14 @@ class DockerBackend:
         return None
 
     async def start(self, spec: SandboxSpec) -> DockerSandbox:
-        image = await self.images.resolve(spec)
         try:
-            volume = await self.agents.name(image["Id"])
+            image = await self.images.resolve(spec)
+            with mourned(self.engine.address):
+                volume = await self.agents.name(image["Id"])
+        except SandboxStartError:
+            raise
         except SandboxError as error:
-            raise SandboxStartError(f"the engine could not be given what serves boxes: {error}") from error
+            raise SandboxStartError(f"the engine cannot be given what a box needs: {error}") from error
         try:
             return await start_or_undo(self._start(spec, image, volume))
         except SandboxStartError:
@@ -107,7 +112,10 @@ class DockerBackend:
         except BaseException as error:
             if link is not None:
                 await link.close()
-            await remove(self.engine, name)
+            try:
+                await remove(self.engine, name)
+            except SandboxError as unremoved:
+                log.warning("container %s could not be removed: %s; it ends with its connection", name, unremoved)
             if isinstance(error, SandboxError):
                 raise SandboxStartError(f"box of image {_called(image)!r} did not start: {error}") from error
             raise

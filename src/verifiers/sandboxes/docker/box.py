@@ -32,6 +32,8 @@ log = logging.getLogger("verifiers.sandboxes")
 STREAMS = {"stream": True, "stdin": True, "stdout": True, "stderr": True}
 EVENT_AGE_S = 15
 """How old the event may be that explains why a box is gone."""
+BOTH_END_S = 2.0
+"""How much later than another connection to the same container its own may be seen to end."""
 DISK_CHECK_S = 2.0
 """Shortest time between two looks at how much a box has written, where the engine's storage cannot bound it."""
 DISK_CHECK_SHARE = 20
@@ -67,13 +69,15 @@ class Link:
     async def greet(self, spec: SandboxSpec, *, owns_pid_1: bool) -> None:
         """Wait until the agent serves; `SandboxLostError` with the last words of what ran instead if it does not."""
         greeting = asyncio.ensure_future(greet(self.wire, spec, env=self.env, owns_pid_1=owns_pid_1))
-        await asyncio.wait([greeting, self.pumping], return_when=asyncio.FIRST_COMPLETED)
-        if self.pumping.done() or self.wire.error is not None:
-            said = bytes(self.attached.stderr or self.attached.first).decode("utf-8", "replace").strip()
-            self.wire.lose(SandboxLostError(said))
+        try:
+            await asyncio.wait([greeting, self.pumping], return_when=asyncio.FIRST_COMPLETED)
+            if self.pumping.done() or self.wire.error is not None:
+                said = bytes(self.attached.stderr or self.attached.first).decode("utf-8", "replace").strip()
+                self.wire.lose(SandboxLostError(said))
+                raise SandboxLostError(f"the agent did not start: {said or 'it said nothing'}")
+            await greeting
+        finally:
             greeting.cancel()
-            raise SandboxLostError(f"the agent did not start: {said or 'it said nothing'}")
-        await greeting
 
     async def close(self) -> None:
         self.pumping.cancel()
@@ -145,8 +149,12 @@ class DockerSandbox(AgentSandbox):
         """The box seen by another of its users, through an agent of theirs: no process inside may change its user."""
         if user not in self._others:
             self._others[user] = asyncio.create_task(self._enter(user))
+        entering = self._others[user]
+        await asyncio.wait([entering])
+        if entering.cancelled():  # by the box's end, which is no cancellation of this call
+            raise self.wire.error or SandboxLostError(f"sandbox {self.id} is gone")
         try:
-            return await asyncio.shield(self._others[user])
+            return entering.result()
         except SandboxError:
             self._others.pop(user, None)
             raise
@@ -175,10 +183,24 @@ class DockerSandbox(AgentSandbox):
         return other
 
     def _left(self, user: str, other: AgentSandbox) -> None:
-        """Unlike process 1, another user's agent can be killed by that user's commands; the next one gets a new one."""
-        other.wire.lose(SandboxLimitError(f"sandbox {self.id}: the agent of user {user!r} was killed from inside"))
+        """Another user's agent is gone; the next command of theirs gets a new one."""
         if self._others.pop(user, None) is not None:
-            self._leaving.append(asyncio.ensure_future(other.stop()))
+            self._leaving.append(asyncio.ensure_future(self._end_other(user, other)))
+
+    async def _end_other(self, user: str, other: AgentSandbox) -> None:
+        other.wire.lose(await self._why_left(user))
+        await other.stop()
+
+    async def _why_left(self, user: str) -> SandboxError:
+        """Unlike process 1, such an agent can be killed by its user's commands; else it went with the box."""
+        await asyncio.wait([self._link.pumping], timeout=BOTH_END_S)
+        try:
+            found = await self.engine.call("GET", f"/containers/{self.id}/json", timeout_s=10)
+        except SandboxError:
+            found = None  # the box is gone, or the engine
+        if self._link.pumping.done() or not found or not found["State"]["Running"]:
+            return await self._why_lost()
+        return SandboxLimitError(f"sandbox {self.id}: the agent of user {user!r} was killed from inside")
 
     async def _tell_when_lost(self) -> None:
         await asyncio.wait([self._link.pumping])

@@ -124,7 +124,13 @@ class Engine:
             raise SandboxError(f"the container engine at {where} does not answer: {_reason(error)}") from error
 
     async def attach(self, path: str, *, query: Mapping[str, object] | None = None, body: object = None) -> Attached:
-        """The two-way stream that an attach or exec-start call turns its connection into."""
+        """The two-way stream that an attach or exec-start call turns its connection into; raises as `call` does."""
+        try:
+            return await self._attach(path, query=query, body=body)
+        except (OSError, EOFError) as error:
+            raise SandboxError(f"the container engine at {self.address} does not answer: {_reason(error)}") from error
+
+    async def _attach(self, path: str, *, query: Mapping[str, object] | None, body: object) -> Attached:
         payload = b"" if body is None else json.dumps(body).encode()
         if self.address.path:
             reader, writer = await asyncio.open_unix_connection(self.address.path)

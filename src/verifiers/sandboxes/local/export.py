@@ -14,6 +14,7 @@ from verifiers.errors import SandboxError, SandboxStartError
 from verifiers.sandboxes.base import SandboxSpec
 from verifiers.sandboxes.docker.engine import Engine, EngineError, engine_address
 from verifiers.sandboxes.docker.images import BUILD_PREFIX, Images, tree_digest
+from verifiers.sandboxes.docker.mourning import mourned
 from verifiers.sandboxes.docker.spec import LABEL
 from verifiers.sandboxes.local.images import Image, ImageStore, digest_of_text
 from verifiers.sandboxes.local.unpack import unpack
@@ -93,13 +94,18 @@ async def _export(engine: Engine, id: str, path: Path) -> None:
         "Labels": {f"{LABEL}{name}": text for name, text in marks().items()},  # the next run removes what is left
     }
     try:
-        container = (await engine.call("POST", "/containers/create", body=body))["Id"]
-        try:
-            with await asyncio.to_thread(path.open, "wb") as file:
-                async with engine.stream("GET", f"/containers/{container}/export") as response:
-                    async for chunk in response.content.iter_chunked(1 << 20):
-                        await asyncio.to_thread(file.write, chunk)
-        finally:
-            await engine.call("DELETE", f"/containers/{container}", query={"force": True})
+        with mourned(engine.address):
+            await _export_container(engine, body, path)
     except SandboxError as error:
         raise SandboxStartError(f"image {id} cannot be exported: {error}") from error
+
+
+async def _export_container(engine: Engine, body: dict[str, Any], path: Path) -> None:
+    container = (await engine.call("POST", "/containers/create", body=body))["Id"]
+    try:
+        with await asyncio.to_thread(path.open, "wb") as file:
+            async with engine.stream("GET", f"/containers/{container}/export") as response:
+                async for chunk in response.content.iter_chunked(1 << 20):
+                    await asyncio.to_thread(file.write, chunk)
+    finally:
+        await engine.call("DELETE", f"/containers/{container}", query={"force": True})
