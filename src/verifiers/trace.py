@@ -69,6 +69,8 @@ class Unscored(msgspec.Struct, tag="unscored", omit_defaults=True):
     trace: str = ""
     partial: dict[str, float] | None = None
     """What reward functions said all the same; shown, never averaged."""
+    retryable: bool = False
+    """Whether the same rollout may end differently when it is run again."""
 
 
 Outcome = Scored | Unscored
@@ -76,7 +78,10 @@ Outcome = Scored | Unscored
 
 def unscored(fault: Fault, *, partial: dict[str, float] | None = None) -> Unscored:
     """The outcome of a rollout that ended in `fault`."""
-    return Unscored(fault.kind, fault.where, fault.message, fault.cause, fault.error_type, fault.trace, partial)
+    may_pass = fault.retryable or fault.kind in (FaultKind.TIMEOUT, FaultKind.CANCELLED)
+    return Unscored(
+        fault.kind, fault.where, fault.message, fault.cause, fault.error_type, fault.trace, partial, may_pass
+    )
 
 
 class Delta(msgspec.Struct, array_like=True):

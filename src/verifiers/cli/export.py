@@ -8,20 +8,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from verifiers.cli.options import OneLineParser
-from verifiers.errors import ConfigError, VerifiersError
+from verifiers.cli.ending import ended
+from verifiers.cli.parsing import OneLineParser, command_parser
+from verifiers.errors import ConfigError
 
 if TYPE_CHECKING:
     from verifiers.results.record import Record
 
 PROG = "vf-export"
+EXAMPLES = """\
+vf-export outputs/evals/ENV--MODEL/RUN --min-reward 1           what went right, for SFT
+vf-export RUN --format dpo -o pairs.jsonl                       preference pairs
+vf-export RUN --format rows --to parquet                        token ids, where the model gave them"""
 _SUFFIX = {"jsonl": ".jsonl", "parquet": ".parquet", "datasets": ""}
 
 
 def parser() -> OneLineParser:
     from verifiers.training.exports import FORMATS, TARGETS
 
-    made = OneLineParser(prog=PROG, description="Write a finished run as training data.")
+    made = command_parser(PROG, "Write a finished run as training data.", EXAMPLES)
     made.add_argument("run", help="a run folder, or a results.jsonl")
     made.add_argument("--format", default="sft", choices=FORMATS, help="default: sft")
     made.add_argument("-o", "--output", type=Path, help="file or folder to write (default: RUN/FORMAT.jsonl)")
@@ -89,16 +94,9 @@ def _default(run: Path, form: str, target: str) -> Path:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0: written; 2: wrong input, or nothing to write; 1: a bug."""
+    """The exit status: 2 also if there is nothing to write."""
     arguments = parser().parse_args(argv)
-    try:
-        print(_export(arguments))
-    except KeyboardInterrupt:
-        return 130
-    except VerifiersError as error:
-        print(f"{PROG}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    return 0
+    return ended(PROG, lambda: print(_export(arguments)), verbose="verbose" in arguments)
 
 
 if __name__ == "__main__":

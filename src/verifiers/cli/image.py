@@ -7,36 +7,51 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from verifiers.cli.options import OneLineParser
-from verifiers.errors import ConfigError, VerifiersError
-from verifiers.sandboxes.local.images import Image, ImageStore
+from verifiers.cli.columns import columns
+from verifiers.cli.ending import ended
+from verifiers.cli.parsing import OneLineParser, command_parser, subcommand
 
+if TYPE_CHECKING:
+    from verifiers.sandboxes.local.images import Image, ImageStore
+
+PROG = "vf-image"
 DAY_S = 86400.0
+EXAMPLES = """\
+vf-image build ./my-task --name my-task      from the Dockerfile in ./my-task
+vf-image add docker:python:3.12-slim         what the container engine has under that name
+vf-image add rootfs.tar --name tiny          a root folder, a tar of one, or an OCI layout
+vf-image ls
+vf-image rm tiny
+vf-image prune --older-than-days 30"""
 
 
 def parser() -> OneLineParser:
-    made = OneLineParser(prog="vf-image", description="Images of the local sandbox backend.")
+    made = command_parser(PROG, "Images of the local sandbox backend, snapshots of boxes among them.", EXAMPLES)
     commands = made.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("ls", help="list them, snapshots of boxes among them")
-    listing.add_argument("--json", action="store_true", help="one JSON object a line, sizes in bytes")
-    add = commands.add_parser("add", help="unpack an image and give it a name")
+    listing = subcommand(commands, "ls", "list them, snapshots of boxes among them")
+    form = listing.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line, sizes in bytes")
+    form.add_argument("--names", action="store_true", help="their names only, one a line")
+    add = subcommand(commands, "add", "unpack an image and give it a name")
     add.add_argument("source", help="a root folder, a tar of one, an OCI layout (folder or tar), or docker:NAME")
-    add.add_argument("--name", default="", help="what SandboxSpec(image=...) calls it")
     add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="part of its environment")
     add.add_argument("--user", default="", help="whom commands run as in it")
-    build = commands.add_parser("build", help="build a folder's Dockerfile with the container engine, and unpack it")
-    build.add_argument("folder", help="where the Dockerfile and what it copies are")
-    build.add_argument("--name", default="", help="what SandboxSpec(image=...) calls it; else build:FOLDER does")
-    remove = commands.add_parser(
-        "rm", help="remove one that no running box and no snapshot needs; of one with several names, the name"
+    build = subcommand(commands, "build", "build a folder's Dockerfile with the container engine, and unpack it")
+    build.add_argument("folder", type=Path, metavar="DIR", help="where the Dockerfile and what it copies are")
+    for making, otherwise in ((add, "its source"), (build, "build:DIR")):
+        making.add_argument("--name", default="", help=f"what SandboxSpec(image=...) calls it (default: {otherwise})")
+        making.add_argument("--json", action="store_true", help="print it as one JSON object")
+    remove = subcommand(
+        commands, "rm", "remove those that no running box and no snapshot needs; of one with several names, the name"
     )
-    remove.add_argument("name", help="its name or digest")
-    prune = commands.add_parser("prune", help="remove old ones, and what dead processes left")
-    prune.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="default 30")
+    remove.add_argument("name", nargs="+", metavar="IMAGE", help="its name or digest")
+    prune = subcommand(commands, "prune", "remove old ones, and what dead processes left")
+    prune.add_argument("--older-than-days", type=float, default=30.0, metavar="N", help="default: 30")
     return made
 
 
@@ -52,8 +67,7 @@ def size_text(size: float) -> str:
 def age_text(age_s: float) -> str:
     for unit, length_s in (("day", DAY_S), ("hour", 3600.0), ("minute", 60.0)):
         if age_s >= length_s:
-            count = int(age_s / length_s)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
+            return counted(int(age_s / length_s), unit)
     return "just now"
 
 
@@ -63,18 +77,21 @@ def _kind(image: Image) -> str:
     return "temporary" if image.owner else "snapshot"
 
 
-def _list(images: Sequence[Image]) -> str:
-    rows = [("DIGEST", "SIZE", "AGE", "KIND", "NAME")]
+def _show(images: Sequence[Image], *, as_json: bool = False) -> None:
+    if as_json:
+        for image in images:
+            print(json.dumps(asdict(image)))
+        return
+    rows: list[tuple[str, ...]] = []
     for image in images:
         age = age_text(time.time() - image.created)
         rows.append((image.digest, size_text(image.size), age, _kind(image), ", ".join(image.names) or "-"))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return "\n".join(
-        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[4]]) for row in rows
-    )
+    print(columns(("DIGEST", "SIZE", "AGE", "KIND", "NAME"), rows))
 
 
 def _env(entries: Sequence[str]) -> dict[str, str]:
+    from verifiers.errors import ConfigError
+
     for entry in entries:
         if entry.find("=") < 1:
             raise ConfigError(f"--env {entry!r} is not NAME=VALUE")
@@ -82,13 +99,9 @@ def _env(entries: Sequence[str]) -> dict[str, str]:
 
 
 def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
+    from verifiers.errors import ConfigError
     from verifiers.sandboxes.local import export
 
-    if sys.stderr.isatty():  # either can take minutes
-        what = f"building {arguments.folder}" if arguments.command == "build" else f"unpacking {arguments.source}"
-        print(what, file=sys.stderr)
-    if arguments.command == "build":
-        return asyncio.run(export.build(store, Path(arguments.folder), name=arguments.name))
     if not arguments.source.startswith(export.FROM_ENGINE):
         return store.add(Path(arguments.source), name=arguments.name, env=_env(arguments.env), user=arguments.user)
     if arguments.env or arguments.user:
@@ -97,52 +110,84 @@ def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
     return asyncio.run(export.add_from_engine(store, reference, name=arguments.name))
 
 
+def _build(store: ImageStore, arguments: argparse.Namespace) -> Image:
+    from verifiers.sandboxes.local import export
+
+    return asyncio.run(export.build(store, arguments.folder, name=arguments.name))
+
+
+def _waiting(what: str, make: Callable[[], Image]) -> Image:
+    """What `make` makes, which can take minutes; a terminal shows that it goes on."""
+    if not sys.stderr.isatty():
+        return make()
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(escape(what), total=None)
+        return make()
+
+
+def _remove(store: ImageStore, name: str) -> str:
+    from verifiers.errors import ConfigError, nearest
+
+    image = store.find(name)
+    if image is None:
+        known = [each for image in store.all() for each in image.names]
+        close = nearest(name, known)
+        raise ConfigError(f"no image {name!r}{close if 'did you mean' in close else '; vf-image ls lists them'}")
+    if name in image.names and len(image.names) > 1:
+        left = store.forget(image, name)
+        return f"removed the name {name}; {image.digest} is still {', '.join(left.names)}"
+    store.remove(image)
+    return f"removed {image.digest} {', '.join(image.names)}".rstrip()
+
+
 def _prune(store: ImageStore, older_than_days: float) -> str:
+    from verifiers.errors import ConfigError
+
     if not older_than_days >= 0:
         raise ConfigError(f"--older-than-days {older_than_days:g} must be at least 0")
     oldest = time.time() - older_than_days * DAY_S
     removed = store.prune(keep=lambda image: image.created >= oldest)
     left = [image for image in store.all() if image.created < oldest]
     freed = size_text(sum(image.size for image in removed))
-    used = f"; {len(left)} older ones are in use" if left else ""
-    return f"removed {len(removed)} images, {freed}{used}"
+    used = f"; {counted(len(left), 'older one')} in use" if left else ""
+    return f"removed {counted(len(removed), 'image')}, {freed}{used}"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    from verifiers.sandboxes.local.images import ImageStore
+
     store = ImageStore()
-    if arguments.command == "ls" and arguments.json:
-        for image in store.all():
-            print(json.dumps(asdict(image)))
+    if arguments.command == "ls" and arguments.names:
+        for name in dict.fromkeys(name for image in store.all() for name in image.names):
+            print(name)
     elif arguments.command == "ls":
-        print(_list(store.all()))
-    elif arguments.command in ("add", "build"):
-        print(_list([_add(store, arguments)]))
+        _show(store.all(), as_json=arguments.json)
+    elif arguments.command == "add":
+        made = _waiting(f"unpacking {arguments.source}", lambda: _add(store, arguments))
+        _show([made], as_json=arguments.json)
+    elif arguments.command == "build":
+        made = _waiting(f"building {arguments.folder}", lambda: _build(store, arguments))
+        _show([made], as_json=arguments.json)
     elif arguments.command == "rm":
-        image = store.find(arguments.name)
-        if image is None:
-            raise ConfigError(f"no image {arguments.name!r}; vf-image ls lists them")
-        if arguments.name in image.names and len(image.names) > 1:
-            left = store.forget(image, arguments.name)
-            print(f"removed the name {arguments.name}; {image.digest} is still {', '.join(left.names)}")
-            return
-        store.remove(image)
-        print(f"removed {image.digest} {', '.join(image.names)}".rstrip())
+        for name in arguments.name:
+            print(_remove(store, name))
     else:
         print(_prune(store, arguments.older_than_days))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, 2 with one line on stderr, or 130 if interrupted."""
+    """The exit status."""
     arguments = parser().parse_args(argv)
-    try:
-        _run(arguments)
-    except (VerifiersError, OSError) as error:
-        print(f"vf-image: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("vf-image: interrupted", file=sys.stderr)
-        return 130
-    return 0
+    return ended(PROG, lambda: _run(arguments), verbose="verbose" in arguments)
 
 
 if __name__ == "__main__":

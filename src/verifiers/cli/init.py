@@ -5,33 +5,39 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+import shlex
 import sys
 from pathlib import Path
 
-from verifiers.cli.options import OneLineParser
+from verifiers.cli.ending import ended
+from verifiers.cli.parsing import OneLineParser, command_parser
 from verifiers.errors import ConfigError
 
+PROG = "vf-init"
+EXAMPLES = """\
+vf-init my-env                    makes environments/my_env
+vf-init my-env -p .               makes ./my_env"""
 _NAME, _MODULE = "my-env", "my_env"
 """What the template calls itself; it is a working package."""
 
 
 def parser() -> OneLineParser:
-    made = OneLineParser(prog="vf-init", description="Make a new environment package.", allow_abbrev=False)
+    made = command_parser(PROG, "Make a new environment package that installs and evaluates at once.", EXAMPLES)
     made.add_argument("name", help="its name, such as my-env")
     made.add_argument("-p", "--path", default="environments", metavar="DIR", help="where to (default: environments)")
     return made
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The exit status: 0 it was made, 2 it could not be."""
-    asked: argparse.Namespace = parser().parse_all(sys.argv[1:] if argv is None else argv)
-    try:
-        folder = create(asked.name, Path(asked.path))
-    except (ConfigError, OSError) as error:
-        print(f"vf-init: error: {error}", file=sys.stderr)
-        return 2
-    print(f"made {folder}; next:\n  python -m pip install -e {folder}\n  vf-eval {folder.name.replace('_', '-')}")
-    return 0
+    """The exit status."""
+    arguments = parser().parse_args(argv)
+    return ended(PROG, lambda: print(_made(arguments)), verbose="verbose" in arguments)
+
+
+def _made(asked: argparse.Namespace) -> str:
+    folder = create(asked.name, Path(asked.path))
+    spelled = shlex.quote(str(folder))
+    return f"made {folder}; next:\n  python -m pip install -e {spelled}\n  vf-eval {folder.name.replace('_', '-')}"
 
 
 def create(name: str, parent: Path) -> Path:

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from verifiers.cli import logs
 from verifiers.cli.defaults import with_defaults
+from verifiers.cli.ending import Say
 from verifiers.cli.models import Chosen, choose_model, no_model
 from verifiers.cli.progress import Progress
 from verifiers.cli.settings import EvalSettings, as_toml
-from verifiers.cli.table import print_table
+from verifiers.cli.table import print_table, what_helps
 from verifiers.envs.environment import Environment
 from verifiers.envs.loading import load_environment
 from verifiers.envs.plan import plan_of
@@ -55,11 +56,12 @@ class _Run:
     folder: Path | None = None
 
 
-def measure(asked: EvalSettings, command: Sequence[str], saved_runs: list[SavedRun] | None = None) -> int:
+def measure(asked: EvalSettings, command: Sequence[str], say: Say, saved_runs: list[SavedRun] | None = None) -> int:
     """The exit status of the evaluation.
 
     Args:
         command: the command line, for the record.
+        say: takes the result.
         saved_runs: the finished run is appended.
 
     Raises:
@@ -70,7 +72,7 @@ def measure(asked: EvalSettings, command: Sequence[str], saved_runs: list[SavedR
     loaded = getattr(env, "loaded", None)
     if asked.rescore is not None:
         print(f"environment: {loaded or asked.env}", flush=True)
-        return _rescore(asked, env, asked.rescore)
+        return _rescore(asked, env, asked.rescore, say)
     wanted = asked.num_examples if "num_examples" in asked.model_fields_set else -1
     asked = with_defaults(asked, loaded)
     harness = checked_harness(asked, env)
@@ -88,11 +90,10 @@ def measure(asked: EvalSettings, command: Sequence[str], saved_runs: list[SavedR
     try:
         saved = asyncio.run(_run(run, chosen))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _say_how_to_continue(run)
-        raise KeyboardInterrupt from None
+        raise KeyboardInterrupt(_how_to_continue(run)) from None
     if saved_runs is not None:
         saved_runs.append(saved)
-    return _report(run, saved)
+    return _report(run, saved, say)
 
 
 def load_asked(asked: EvalSettings) -> Environment:
@@ -228,7 +229,7 @@ def _print_plan(run: _Run) -> None:
     print("dry run: no rollout was made, nothing was written")
 
 
-def _report(run: _Run, saved: SavedRun) -> int:
+def _report(run: _Run, saved: SavedRun, say: Say) -> int:
     harness = run.work.harness.name
     named = "" if harness == run.env.default_harness else harness
     print_table(saved.summary, max_unscored=run.asked.max_unscored, harness=named)
@@ -242,31 +243,26 @@ def _report(run: _Run, saved: SavedRun) -> int:
     elif not saved.is_complete:
         print(
             f"vf-eval: {saved.summary.n_unscored} of {saved.summary.n} rollouts are unscored, more than "
-            f"{run.asked.max_unscored:.0%}; repeating the command tries these again",
+            f"{run.asked.max_unscored:.0%}; {what_helps(saved.summary)}",
             file=sys.stderr,
         )
-    if run.asked.as_json:
-        found = {**saved.summary.to_json(), **pinned(read_metadata(saved.run_dir)), "stopped": saved.stopped}
-        print(json.dumps(found), flush=True)
+    say({**saved.summary.to_json(), **pinned(read_metadata(saved.run_dir)), "stopped": saved.stopped})
     return 0 if saved.is_complete else EXIT_UNSCORED
 
 
-def _rescore(asked: EvalSettings, env: Environment, run_dir: str) -> int:
+def _rescore(asked: EvalSettings, env: Environment, run_dir: str, say: Say) -> int:
     rescored = asyncio.run(rescore(env, run_dir, concurrency=asked.concurrency(local=False)))
     before, after = rescored.before, rescored.after
     print_table(after, max_unscored=asked.max_unscored)
     print(f"before: reward {before.reward}, {before.n_unscored} unscored; now {after.reward}, {after.n_unscored}")
     print(f"new verdicts: {rescored.path} (the run's own rows are unchanged)")
-    if asked.as_json:
-        found = {**after.to_json(), **pinned(read_metadata(Path(run_dir)))}
-        print(json.dumps({**found, "rubric_digest": rescored.digest, "path": str(rescored.path)}), flush=True)
+    found = {**after.to_json(), **pinned(read_metadata(Path(run_dir)))}
+    say({**found, "rubric_digest": rescored.digest, "path": str(rescored.path)})
     enough = after.n_scored > 0 and after.n_unscored <= asked.max_unscored * after.n
     return 0 if enough else EXIT_UNSCORED
 
 
-def _say_how_to_continue(run: _Run) -> None:
+def _how_to_continue(run: _Run) -> str:
     if run.folder is None:
-        print("\ninterrupted before the first rollout", file=sys.stderr)
-    else:
-        print(f"\ninterrupted; finished rollouts are in {run.folder}", file=sys.stderr)
-        print("repeat the command to continue", file=sys.stderr)
+        return "interrupted before the first rollout"
+    return f"interrupted; finished rollouts are in {run.folder}\nrepeat the command to continue"

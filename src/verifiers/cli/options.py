@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
+
+from verifiers.cli.parsing import OneLineParser
 
 
 class Option(NamedTuple):
@@ -83,27 +85,15 @@ OPTIONS = (
 )  # fmt: skip
 
 EPILOG = """\
-exit status: 0 the run completed; 2 wrong input; 3 too many rollouts unscored; 130 interrupted
+examples:
+  vf-eval arithmetic                            the embedded model, 20 tasks, 3 rollouts of each
+  vf-eval gsm8k -m gpt-4.1-mini -n 100 -r 1     a model of OpenAI's; its key is in OPENAI_API_KEY
+  vf-eval ./my_env.py -m NAME -b http://127.0.0.1:8000/v1
+  vf-eval bash-tasks --harness oracle           no model: does the reference solution score?
+
+exit status: 0 the run completed; 2 wrong input; 3 too many rollouts unscored; 130 interrupted;
+  1 a bug of this program
 repeating the command of an unfinished run continues it"""
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line that names the nearest valid choice."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n")
-
-    def parse_all(self, argv: list[str]) -> argparse.Namespace:
-        """The arguments of `argv`; exits with status 2 if any of them is not understood."""
-        known, unknown = self.parse_known_args(argv)
-        if unknown:
-            from verifiers.errors import nearest
-
-            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            wrong = unknown[0]
-            tail = nearest(wrong.partition("=")[0], flags) if wrong.startswith("--") else f"; see {self.prog} --help"
-            self.error(f"unknown argument {wrong!r}{tail}")
-        return known
 
 
 def parser() -> OneLineParser:
@@ -134,7 +124,7 @@ def parser() -> OneLineParser:
 
 def given(argv: list[str] | None = None) -> dict[str, Any]:
     """The options that the command line names, by their keys."""
-    values = vars(parser().parse_all(sys.argv[1:] if argv is None else argv))
+    values = vars(parser().parse_args(sys.argv[1:] if argv is None else argv))
     values.pop("save_results", None)
     for option in OPTIONS:
         if option.many and len(values.get(option.name) or ()) == 1:

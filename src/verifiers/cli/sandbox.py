@@ -2,66 +2,128 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import errno
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from verifiers.cli.options import OneLineParser
-from verifiers.errors import VerifiersError
-from verifiers.sandboxes.base import BoxInfo
-from verifiers.sandboxes.registry import backend_names, get_backend
+from verifiers.cli.columns import columns
+from verifiers.cli.ending import ended
+from verifiers.cli.parsing import OneLineParser, command_parser
 
-DEFAULT = ("local", "unsafe-local", "docker")
-"""Looked at unless backends are named: those of this machine. One that does not work here is passed over."""
+if TYPE_CHECKING:
+    from verifiers.errors import Fault
+    from verifiers.sandboxes.base import BoxInfo
+
+PROG = "vf-sandbox"
+ELSEWHERE = frozenset({"modal"})
+"""Backends whose boxes are on no machine of the user's: asked only by name. All others are, installed ones included."""
+ANSWER_TIMEOUT_S = 60.0
+EXAMPLES = """\
+vf-sandbox ls                       the boxes on this machine, whoever of yours started them
+vf-sandbox prune                    remove those whose process is gone
+vf-sandbox ls --backend modal       also works for boxes that are elsewhere
+vf-sandbox ls --json | jq .id"""
 
 
 def parser() -> OneLineParser:
-    made = OneLineParser(prog="vf-sandbox", description="Sandboxes that this library started.")
+    from verifiers.sandboxes.registry import backend_names
+
+    made = command_parser(PROG, "List or remove sandboxes that this library started.", EXAMPLES)
     made.add_argument("command", choices=("ls", "prune"), help="list all, or remove those whose owner is gone")
-    made.add_argument("--backend", action="append", choices=backend_names(), help="all of this machine if left out")
+    made.add_argument(
+        "--backend",
+        action="append",
+        choices=backend_names(),
+        metavar="NAME",
+        help=f"only {', '.join(backend_names())}; several times: these (default: all of this machine)",
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a line")
     return made
 
 
-async def _boxes(command: str, names: Sequence[str], *, all_must_work: bool) -> list[BoxInfo]:
-    found: list[BoxInfo] = []
+class Found(NamedTuple):
+    """What the backends answered."""
+
+    boxes: list[BoxInfo]
+    faults: dict[str, Fault]
+    """By backend, of those that could not be asked."""
+
+
+async def _found(command: str, names: Sequence[str]) -> Found:
+    from verifiers.errors import FaultKind, boundary
+
+    found = Found([], {})
     for name in names:
-        backend = get_backend(name)
-        try:
-            found += await (backend.ls() if command == "ls" else backend.prune())
-        except VerifiersError as error:
-            if all_must_work:
-                raise
-            print(f"vf-sandbox: {name} is passed over: {error}", file=sys.stderr)
+
+        def note(fault: Fault, name: str = name) -> None:
+            found.faults[name] = fault
+
+        with boundary(command, FaultKind.SANDBOX, note):
+            found.boxes.extend(await asyncio.wait_for(_asked(name, command), ANSWER_TIMEOUT_S))
     return found
 
 
+def _asked(name: str, command: str) -> Coroutine[None, None, list[BoxInfo]]:
+    from verifiers.sandboxes.registry import get_backend
+
+    backend = get_backend(name)
+    return backend.ls() if command == "ls" else backend.prune()
+
+
+def _is_absent(fault: Fault) -> bool:
+    """Whether there is just no container engine on this machine, and so nothing to say of it."""
+    cause = fault.error.__cause__ if fault.error is not None else None
+    nobody = isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ECONNREFUSED)
+    return nobody and "DOCKER_HOST" not in os.environ
+
+
+def _said(name: str, fault: Fault) -> str:
+    from verifiers.errors import VerifiersError
+
+    text = str(fault.error) if isinstance(fault.error, VerifiersError) else fault.message
+    if isinstance(fault.error, TimeoutError):
+        text = f"no answer in {ANSWER_TIMEOUT_S:.0f} s"
+    return f"{PROG}: {name} is passed over: {' '.join(text.split())}"
+
+
 def _show(boxes: Sequence[BoxInfo], *, as_json: bool) -> None:
-    for box in boxes:
-        if as_json:
+    if as_json:
+        for box in boxes:
             print(json.dumps(box._asdict()))
-        else:
-            owner = "owner alive" if box.owner_alive else "owner gone"
-            print(f"{box.backend:12}  {box.id:14}  {box.state:10}  run {box.run or '-':8}  {owner}")
+    elif boxes:
+        rows = [
+            (box.backend, box.id, box.state, box.run or "-", "alive" if box.owner_alive else "gone") for box in boxes
+        ]
+        print(columns(("BACKEND", "ID", "STATE", "RUN", "OWNER"), rows))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from verifiers.errors import SandboxError
+    from verifiers.sandboxes.registry import backend_names
+
+    named = list(dict.fromkeys(arguments.backend or ()))
+    names = named or [name for name in backend_names() if name not in ELSEWHERE]
+    found = asyncio.run(_found(arguments.command, names))
+    for name, fault in found.faults.items():
+        if named or "verbose" in arguments or arguments.command == "prune" or not _is_absent(fault):
+            print(_said(name, fault), file=sys.stderr)
+        if "verbose" in arguments and not isinstance(fault.error, SandboxError):
+            print(fault.trace, end="", file=sys.stderr)
+    _show(found.boxes, as_json=arguments.json)
+    if arguments.command == "prune" and not arguments.json:
+        print(f"removed {len(found.boxes)}")
+    return 2 if named and found.faults else 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, 2 with one line on stderr, or 130 if interrupted."""
+    """The exit status: 2 if a backend that was named cannot be asked."""
     arguments = parser().parse_args(argv)
-    names = arguments.backend or DEFAULT
-    try:
-        boxes = asyncio.run(_boxes(arguments.command, names, all_must_work=bool(arguments.backend)))
-    except VerifiersError as error:
-        print(f"vf-sandbox: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("vf-sandbox: interrupted", file=sys.stderr)
-        return 130
-    _show(boxes, as_json=arguments.json)
-    if arguments.command == "prune" and not arguments.json:
-        print(f"removed {len(boxes)}")
-    return 0
+    return ended(PROG, lambda: _run(arguments), verbose="verbose" in arguments)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ def print_table(summary: Summary, *, max_unscored: float, harness: str = "") -> 
     Args:
         harness: the program around the model, where it is not the environment's own: the numbers are of both.
     """
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -45,9 +44,16 @@ def print_table(summary: Summary, *, max_unscored: float, harness: str = "") -> 
     table.add_column(overflow="fold")
     for name, text in rows(summary, max_unscored=max_unscored):
         table.add_row(escape(name), escape(text))
+    print_whole(table)
+
+
+def print_whole(table: Any) -> None:
+    """To stdout; where that is no terminal, nothing breaks its lines: paths stay whole."""
+    from rich.console import Console
+
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 1000  # no terminal breaks lines: paths stay whole
+        console.width = 1000
     console.print(table)
 
 
@@ -69,6 +75,17 @@ def _unscored(summary: Summary, max_unscored: float) -> list[tuple[str, str]]:
     if limits is not None:
         lines.append(("  reward if scored", f"{limits.low:.4f} to {limits.high:.4f}, at worst and at best"))
     return lines
+
+
+def what_helps(summary: Summary) -> str:
+    """What to do about rollouts that are unscored: whether the same command can end better."""
+    again = "repeating the command tries these again"
+    if not summary.n_lasting:
+        return again
+    reason = " ".join(summary.first_lasting.split())[:300]
+    if summary.n_lasting < summary.n_unscored:
+        return f"{again}, but {summary.n_lasting} of them fail until this is put right: {reason}"
+    return f"repeating the command helps only once this is put right: {reason}"
 
 
 def _counts(counts: Any) -> str:

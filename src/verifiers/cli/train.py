@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
-from verifiers.cli.options import OneLineParser
-from verifiers.errors import VerifiersError
+from verifiers.cli.ending import Say, ended, json_alone
+from verifiers.cli.parsing import OneLineParser, command_parser
 
 PROG = "vf-train"
+EXAMPLES = """\
+vf-train train.toml --dry-run     check the file and print what would be done
+vf-train train.toml
+vf-train train.toml --resume      go on from the latest checkpoint"""
 
 
 def parser() -> OneLineParser:
-    made = OneLineParser(prog=PROG, description="Train a model in environments.")
+    made = command_parser(PROG, "Train a model in environments.", EXAMPLES)
     made.add_argument("config", type=Path, help="a TOML file; docs/training.md describes it")
     made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     made.add_argument("--resume", action="store_true", help="continue from the latest checkpoint")
-    made.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    made.add_argument("--json", action="store_true", help="print the comparison as one JSON object")
     return made
 
 
-def _train(arguments: argparse.Namespace) -> None:
+def _train(arguments: argparse.Namespace, say: Say) -> None:
     from verifiers.training.plan import lines, read_plan, table
 
     plan = read_plan(arguments.config)
@@ -33,7 +36,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
     report = train(plan, resume=arguments.resume, say=lambda text: print(text, file=sys.stderr))
     if arguments.json:
-        print(json.dumps(report_lines(report)))
+        say(report_lines(report))
         return
     if report.tasks:
         print(table(report.tasks))
@@ -41,16 +44,14 @@ def _train(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0: trained; 2: wrong input; 130: interrupted; 1: a bug."""
+    """The exit status."""
     arguments = parser().parse_args(argv)
-    try:
-        _train(arguments)
-    except KeyboardInterrupt:
-        return 130
-    except VerifiersError as error:
-        print(f"{PROG}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    return 0
+
+    def run() -> None:
+        with json_alone(arguments.json) as say:
+            _train(arguments, say)
+
+    return ended(PROG, run, verbose="verbose" in arguments)
 
 
 if __name__ == "__main__":

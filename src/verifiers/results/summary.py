@@ -67,6 +67,10 @@ class Summary:
         self.unscored_by_kind: Counter[str] = Counter()
         self.first_messages: dict[str, str] = {}
         """For each kind of fault, what the first one said."""
+        self.n_lasting = 0
+        """Unscored rollouts that end in the same way however often they are run."""
+        self.first_lasting = ""
+        """What the first of those said."""
         self.stop_reasons: Counter[str] = Counter()
         self.usage = Usage()
         """Of the policy."""
@@ -93,15 +97,18 @@ class Summary:
         if written is not None:
             self._score(record, written)
         elif record.error is not None:
-            self._count(str(record.error.kind), record.error.message)
+            self._count(str(record.error.kind), record.error.message, lasting=not record.error.retryable)
         elif reward is None or not math.isfinite(reward):
             self._count("internal", f"the row has no error and the reward {reward!r}")
         else:
             self._score(record, float(reward))
 
-    def _count(self, kind: str, message: str) -> None:
+    def _count(self, kind: str, message: str, *, lasting: bool = True) -> None:
         self.unscored_by_kind[kind] += 1
         self.first_messages.setdefault(kind, message)
+        if lasting:
+            self.n_lasting += 1
+            self.first_lasting = self.first_lasting or message
 
     def _score(self, record: Record, reward: float) -> None:
         self._reward.add(reward)

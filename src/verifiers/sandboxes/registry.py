@@ -16,7 +16,16 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from weakref import WeakSet
 
-from verifiers.errors import ConfigError, SandboxError, SandboxExecError, SandboxStartError, nearest
+from verifiers.errors import (
+    ConfigError,
+    Fault,
+    FaultKind,
+    SandboxError,
+    SandboxExecError,
+    SandboxStartError,
+    boundary,
+    nearest,
+)
 from verifiers.sandboxes.base import Backend, Sandbox, SandboxSpec
 
 log = logging.getLogger("verifiers.sandboxes")
@@ -33,6 +42,7 @@ FALLBACK = {"local": "docker"}
 ENTRY_POINT_GROUP = "verifiers.sandboxes"
 STOP_TIMEOUT_S = 30.0
 PRUNE_TIMEOUT_S = 60.0
+_DUTIES = ("probe", "start", "ls", "prune", "close")
 _pruned: WeakSet[Backend] = WeakSet()
 
 
@@ -48,18 +58,30 @@ def backend_names() -> list[str]:
 
 @cache
 def get_backend(name: str) -> Backend:
-    """The one instance of backend `name` in this process; `ConfigError` if there is none."""
+    """The one instance of backend `name` in this process; `ConfigError` if there is none, or it cannot be loaded."""
     if name in BACKENDS:
         module, _, attribute = BACKENDS[name].partition(":")
         return getattr(import_module(module), attribute)()
     if name in _entry_points():
-        point = _entry_points()[name]
-        try:
-            made = point.load()
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(f"sandbox backend {name!r} ({point.value}) cannot be loaded: {error}") from error
-        return made()
+        return _installed(_entry_points()[name])
     raise ConfigError(f"unknown sandbox backend {name!r}{nearest(name, backend_names())}")
+
+
+def _installed(point: EntryPoint) -> Backend:
+    """The backend of an installed package; `ConfigError` in one line for whatever its code raises, or is not."""
+    owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an installed package"
+    whose = f"sandbox backend {point.name!r} of {owner} (entry point {point.value})"
+    faults: list[Fault] = []
+    with boundary("load", FaultKind.PROVISIONING, faults.append):
+        made = point.load()()
+        absent = [name for name in _DUTIES if not callable(getattr(made, name, None))]
+        if absent:
+            raise ConfigError(f"{whose} is no backend: it has no {', no '.join(absent)}")
+        return made
+    error = faults[0].error
+    if isinstance(error, ConfigError):
+        raise error
+    raise ConfigError(f"{whose} cannot be loaded: {faults[0].message}") from error
 
 
 async def usable_backend(name: str, *, find: Callable[[str], Backend] = get_backend) -> Backend:

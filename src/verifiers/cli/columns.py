@@ -1,0 +1,15 @@
+"""What a listing looks like: a heading, then a line for each thing, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def columns(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text in which everything of one column stands below its heading; the last column is as long as it is."""
+    table = [heading, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(heading) - 1)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in table
+    )
