@@ -128,6 +128,12 @@ class SandboxStartError(SandboxError):
     kind = FaultKind.PROVISIONING
 
 
+class SandboxImageError(SandboxStartError):
+    """What a box was to be made of is not there: an image, a folder, a Dockerfile. Asking again finds no more."""
+
+    retryable = False
+
+
 class SandboxExecError(SandboxError):
     """A command could not be run in a sandbox (not: it ran and failed)."""
 

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 Say: TypeAlias = Callable[[Any], None]
 """Takes what a program is to read."""
@@ -18,8 +18,9 @@ Say: TypeAlias = Callable[[Any], None]
 
 def ended(program: str, run: Callable[[], int | None], *, verbose: bool = False) -> int:
     """The exit status of `run`: what it returns, 0 for None, or what its exception means."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+    out = cast(object, sys.stdout)
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
     try:
         status = run() or 0
         print(end="", flush=True)  # a full disk is to be noticed here, not by the interpreter's last breath

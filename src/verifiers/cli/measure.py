@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,9 +33,9 @@ from verifiers.results.metadata import pinned, read_metadata
 from verifiers.results.secrets import redacted
 from verifiers.rollout.budget import Budget
 from verifiers.rollout.patience import Patience
-from verifiers.rollout.provision import check_pair
+from verifiers.rollout.provision import box_for, check_pair
 from verifiers.rollout.run import Work
-from verifiers.sandboxes.registry import backend_names
+from verifiers.sandboxes.registry import BACKENDS, backend_names, get_backend, usable_backend
 from verifiers.session import Harness, Limits
 from verifiers.task import Task
 
@@ -50,7 +51,9 @@ class _Run:
     command: Sequence[str]
     env: Environment
     work: Work
+    first: Task
     tasks: Iterable[Task]
+    """All of them, the first too; to be read once."""
     total: int | None
     """How many rollouts the whole run has; None: not known."""
     folder: Path | None = None
@@ -84,7 +87,7 @@ def measure(asked: EvalSettings, command: Sequence[str], say: Say, saved_runs: l
         there = run.total // asked.rollouts_per_example
         print(f"tasks: all {there} of the split {asked.split!r}; {wanted} were asked for", flush=True)
     if asked.dry_run:
-        asyncio.run(_check(chosen))
+        asyncio.run(_check(run, chosen))
         _print_plan(run)
         return 0
     try:
@@ -120,12 +123,13 @@ def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, har
     source = _from_environment(asked.env, "has no tasks", lambda: env.tasks(asked.split))
     is_sized = _from_environment(asked.env, "could not make its tasks", lambda: source.is_sized)
     size = len(source) if is_sized else None
-    if size == 0:
-        raise ConfigError(f"environment {asked.env!r} has no tasks in its split {asked.split!r}")
     env.check_rubric(None, harness)
     number = size if asked.num_examples < 0 else min(asked.num_examples, size or asked.num_examples)
     seed = asked.base_seed(local=chosen.is_local)
     tasks = source.select(asked.num_examples, shuffle=asked.shuffle, seed=seed)
+    first = _from_environment(asked.env, "could not make its tasks", lambda: next(tasks, None))
+    if first is None:
+        raise ConfigError(f"environment {asked.env!r} has no tasks in its split {asked.split!r}")
     limits = Limits(
         max_turns=asked.max_turns,
         max_tokens=asked.max_total_tokens,
@@ -149,26 +153,43 @@ def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, har
         budget=None if asked.max_run_cost is None else Budget(asked.max_run_cost),
         patience=Patience(concurrency),
     )
-    return _Run(asked, command, env, work, tasks, None if number is None else number * asked.rollouts_per_example)
+    total = None if number is None else number * asked.rollouts_per_example
+    return _Run(asked, command, env, work, first, chain([first], tasks), total)
 
 
 def checked_harness(asked: EvalSettings, env: Environment) -> Harness:
     """
     Raises:
-        ConfigError: there is no such harness or sandbox, or it makes no sense in this environment.
+        ConfigError: there is no such harness or sandbox, it cannot be loaded, or makes no sense in this environment.
     """
     if asked.sandbox not in backend_names():
         raise ConfigError(f"unknown sandbox {asked.sandbox!r}{nearest(asked.sandbox, backend_names())}")
+    if asked.sandbox not in BACKENDS:
+        get_backend(asked.sandbox)  # a package's: whether it can be loaded
     harness = load_harness(asked.one_harness or env.default_harness, **asked.harness_args)
     check_pair(env, harness)
     return harness
 
 
-async def _check(chosen: Chosen) -> None:
+async def _check(run: _Run, chosen: Chosen) -> None:
     try:
         await chosen.probe()
+        await _check_boxes(run)
     finally:
         await chosen.model.close()
+
+
+async def _check_boxes(run: _Run) -> None:
+    """
+    Raises:
+        SandboxStartError: the first task needs a box, and there can be none here.
+    """
+    spec = None
+    with boundary("sandbox_for", FaultKind.ENVIRONMENT, lambda _: None):  # its rollout says what is wrong
+        spec = box_for(run.env, run.work.harness, run.first)
+    is_meant = "sandbox" in run.asked.model_fields_set and run.env.makes_sandbox(run.first)  # else it may have its own
+    if spec is not None or is_meant:
+        await usable_backend(run.asked.sandbox)
 
 
 async def _run(run: _Run, chosen: Chosen) -> SavedRun:
@@ -190,6 +211,7 @@ async def _run(run: _Run, chosen: Chosen) -> SavedRun:
 
     try:
         await chosen.probe()
+        await _check_boxes(run)
         with progress:
             return await run_saved(
                 run.env,
@@ -220,7 +242,7 @@ def _print_plan(run: _Run) -> None:
     print(f"would run: {total} rollouts, {asked.rollouts_per_example} of each task, {work.concurrency} at one time")
     print(f"harness: {work.harness.name}, sandbox: {asked.sandbox}")
     print(f"sampling: {json.dumps(work.sampling)}, seed {work.seed}")
-    first = next(iter(run.tasks))
+    first = run.first
     print(f"first task ({first.example_id!r}), answer {first.answer!r}:")
     for message in as_messages(first.prompt):
         print(f"  {message.role}: {message.text}")

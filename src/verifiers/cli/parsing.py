@@ -19,10 +19,10 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}{see}\n")
 
     def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+        self, args: Sequence[str] | None = None, namespace: None = None
     ) -> argparse.Namespace:
         """The arguments; exits with status 2 if any of them is not understood."""
-        known, unknown = self.parse_known_args(args, namespace)
+        known, unknown = self.parse_known_args(args)
         if unknown:
             from verifiers.errors import nearest
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
-from verifiers.errors import SandboxStartError
+from verifiers.errors import SandboxImageError, SandboxStartError
 from verifiers.sandboxes.base import SandboxSpec
 from verifiers.sandboxes.docker.engine import Engine, EngineError
 
@@ -68,7 +68,8 @@ class Images:
             await asyncio.shield(self._making[name])
             return await self.engine.call("GET", f"/images/{name}/json")
         except EngineError as error:
-            raise SandboxStartError(f"image {name!r} could not be made: {error}") from error
+            kind = SandboxImageError if error.status == 404 else SandboxStartError
+            raise kind(f"image {name!r} could not be made: {error}") from error
 
     async def _pull(self, image: str) -> None:
         name, _, tag = image.partition("@")[0].rpartition(":")
@@ -80,7 +81,7 @@ class Images:
 
     async def _build(self, folder: Path, name: str) -> None:
         if not (folder / "Dockerfile").is_file():
-            raise SandboxStartError(f"{BUILD_PREFIX}{folder} has no file named Dockerfile")
+            raise SandboxImageError(f"{BUILD_PREFIX}{folder} has no file named Dockerfile")
         query = {"t": name, "rm": True, "forcerm": True}
         with await asyncio.to_thread(_packed, folder) as packed:
             async with self.engine.stream(
@@ -100,7 +101,7 @@ class Images:
 def tree_digest(source: Path) -> str:
     """16 hex digits over a tar file's bytes, or over a folder's entries: paths, modes, owners, links, contents."""
     if not source.exists():
-        raise SandboxStartError(f"{source} does not exist")
+        raise SandboxImageError(f"{source} does not exist")
     paths = [source, *sorted(source.rglob("*"))] if source.is_dir() else [source]
     quick = hashlib.sha256()
     for path in paths:

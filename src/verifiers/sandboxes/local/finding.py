@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from verifiers.errors import SandboxError, SandboxStartError
+from verifiers.errors import SandboxError, SandboxImageError
 from verifiers.sandboxes.base import SNAPSHOT, SandboxSpec
 from verifiers.sandboxes.local.images import Image, ImageStore
 
@@ -37,7 +37,7 @@ async def find_image(spec: SandboxSpec) -> Image:
 
     Raises:
         ConfigError: the rootfs is no image.
-        SandboxStartError: nobody has the image.
+        SandboxImageError: nobody has the image.
     """
     store = ImageStore()
     if spec.rootfs is not None:
@@ -47,7 +47,7 @@ async def find_image(spec: SandboxSpec) -> Image:
     if known is not None and (name not in known.names or not known.engine_id):
         return known
     if name.startswith(f"{SNAPSHOT}:"):
-        raise SandboxStartError(f"there is no snapshot {name!r}; vf-image ls lists those there are")
+        raise SandboxImageError(f"there is no snapshot {name!r}; vf-image ls lists those there are")
     from verifiers.sandboxes.local import export  # its HTTP client is of no use to other boxes
 
     if name.startswith(BUILD_PREFIX):
@@ -57,6 +57,6 @@ async def find_image(spec: SandboxSpec) -> Image:
     except SandboxError as error:
         if known is not None:  # exported when the engine had it
             return known
-        raise SandboxStartError(
+        raise SandboxImageError(
             f"no local image {name!r} ({error}); add one with: vf-image add SOURCE --name {name}"
         ) from error
