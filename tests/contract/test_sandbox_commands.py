@@ -6,6 +6,7 @@ import pytest
 
 from verifiers.cli import image, sandbox
 from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.sandboxes.local import LocalBackend, images
 from verifiers.sandboxes.local.images import ImageStore
 
 
@@ -118,27 +119,46 @@ def test_wrong_use_of_images_is_one_line(argv, said, capsys):
 
 async def test_boxes_of_this_process_are_listed_as_owned(capsys):
     async with start_sandbox("unsafe-local", SandboxSpec()) as box:
-        boxes = await sandbox._boxes("ls", ["unsafe-local"], all_must_work=True)
+        boxes = (await sandbox._found("ls", ["unsafe-local"])).boxes
         sandbox._show(boxes, as_json=True)
         shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [each["owner_alive"] for each in shown if each["id"] == box.id] == [True]
         sandbox._show(boxes, as_json=False)
-        assert "owner alive" in capsys.readouterr().out
+        assert any(line.split()[1::3] == [box.id, "alive"] for line in capsys.readouterr().out.splitlines())
 
 
 def test_an_unknown_backend_is_one_line(capsys):
     with pytest.raises(SystemExit, match="2"):
         sandbox.main(["ls", "--backend", "locl"])
     said = capsys.readouterr().err
-    assert "invalid choice: 'locl' (choose from 'docker', 'local', 'modal', 'unsafe-local')" in said
+    assert "unknown 'locl'; did you mean 'local'?" in said
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize(("command", "called"), [(image, "ImageStore"), (sandbox, "get_backend")])
+@pytest.mark.parametrize(("command", "called"), [(image, images.ImageStore), (sandbox, LocalBackend)])
 def test_an_interrupted_command_is_one_line(command, called, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, called, interrupted)
+    monkeypatch.setattr(called, "all" if command is image else "ls", interrupted)
     assert command.main(["ls"]) == 130
     assert capsys.readouterr().err.endswith(": interrupted\n")
+
+
+def test_several_images_are_removed_at_once_and_the_near_name_is_said(tmp_path, capsys):
+    for number in (1, 2):
+        (tmp_path / "root" / str(number)).mkdir(parents=True)
+        assert image.main(["add", str(tmp_path / "root"), "--name", f"tiny:{number}"]) == 0
+    capsys.readouterr()
+    assert image.main(["ls", "--names"]) == 0
+    assert capsys.readouterr().out == "tiny:1\ntiny:2\n"
+    assert image.main(["rm", "tiny:"]) == 2
+    assert "did you mean 'tiny:" in capsys.readouterr().err
+    assert image.main(["rm", "tiny:1", "tiny:2"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["tiny:1", "tiny:2"]
+
+
+def test_an_image_that_was_added_is_one_object(tmp_path, capsys):
+    (tmp_path / "root").mkdir()
+    assert image.main(["add", str(tmp_path / "root"), "--name", "one", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "one"

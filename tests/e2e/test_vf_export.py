@@ -43,7 +43,7 @@ async def test_each_format(run, capsys):
     assert "keep_tokens" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main([str(run), "--format", "stf"])
-    assert "invalid choice: 'stf' (choose from 'sft', 'dpo', 'kto', 'rows')" in capsys.readouterr().err
+    assert "argument --format: unknown 'stf'; did you mean 'sft'?" in capsys.readouterr().err
     assert main([str(run / "nowhere")]) == 2
 
 

@@ -35,7 +35,7 @@ def test_a_new_package_installs_and_evaluates_at_once(tmp_path: Path):
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout.splitlines()[-1])
         assert (result["env"], result["reward"], result["n"]) == ("capital-city", 1.0, 9)
-    assert "capital-city 0.1.0 (package:" in by_name.stdout
+    assert "capital-city 0.1.0 (package:" in by_name.stderr
 
 
 def test_the_packages_own_defaults_apply_where_nobody_says_otherwise(tmp_path: Path):

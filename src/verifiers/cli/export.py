@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PROG = "vf-export"
 EXAMPLES = """\
-vf-export outputs/evals/ENV--MODEL/RUN --min-reward 1           what went right, for SFT
-vf-export RUN --format dpo -o pairs.jsonl                       preference pairs
-vf-export RUN --format rows --to parquet                        token ids, where the model gave them"""
+vf-export outputs/evals/ENV--MODEL/RUN --min-reward 1  what went right
+vf-export RUN --format dpo -o pairs.jsonl              preference pairs
+vf-export RUN --format rows --to parquet               token ids"""
 _SUFFIX = {"jsonl": ".jsonl", "parquet": ".parquet", "datasets": ""}
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PROG = "vf-image"
 DAY_S = 86400.0
 EXAMPLES = """\
-vf-image build ./my-task --name my-task      from the Dockerfile in ./my-task
-vf-image add docker:python:3.12-slim         what the container engine has under that name
-vf-image add rootfs.tar --name tiny          a root folder, a tar of one, or an OCI layout
+vf-image build ./my-task --name my-task   from the Dockerfile in ./my-task
+vf-image add docker:python:3.12-slim      as the container engine has it
+vf-image add rootfs.tar --name tiny       or a root folder, or an OCI layout
 vf-image ls
 vf-image rm tiny
 vf-image prune --older-than-days 30"""

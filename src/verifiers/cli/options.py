@@ -26,7 +26,7 @@ class Option(NamedTuple):
     many: bool = False
     """Whether it may be given several times (in a file: as a list); each combination is measured."""
     complete: str = ""
-    """What a shell offers as its value: `file`, `dir`, `env`, or words."""
+    """What a shell offers as its value: `file`, `dir`, `env`, `sandbox`, or words."""
 
     @property
     def flag(self) -> str:
@@ -55,7 +55,7 @@ OPTIONS = (
            complete="chat bash oracle noop mini-swe-agent codex claude-code opencode pi"),
     Option("harness_args", "", "json", "JSON", "options of the harness", _MODEL),
     Option("sandbox", "", str, "NAME", "backend of boxes, for tasks or harnesses that need one (default: local)",
-           _MODEL, complete="local docker modal unsafe-local"),
+           _MODEL, complete="sandbox"),
     Option("split", "", str, "NAME", "tasks to take: eval or train (default: eval)", _SIZE, complete="eval train"),
     Option("seed", "", int, "N", "seed of sampling and shuffling", _SIZE),
     Option("shuffle", "", bool, None, "take tasks in random order", _SIZE),
@@ -86,13 +86,12 @@ OPTIONS = (
 
 EPILOG = """\
 examples:
-  vf-eval arithmetic                            the embedded model, 20 tasks, 3 rollouts of each
-  vf-eval gsm8k -m gpt-4.1-mini -n 100 -r 1     a model of OpenAI's; its key is in OPENAI_API_KEY
-  vf-eval ./my_env.py -m NAME -b http://127.0.0.1:8000/v1
-  vf-eval bash-tasks --harness oracle           no model: does the reference solution score?
+  vf-eval arithmetic                          20 tasks, 3 rollouts of each
+  vf-eval ./my_env.py -m NAME -b http://127.0.0.1:8000/v1 -n 100 -r 1
+  vf-eval bash-tasks --harness oracle         no model: its own answers
 
-exit status: 0 the run completed; 2 wrong input; 3 too many rollouts unscored; 130 interrupted;
-  1 a bug of this program
+exit status: 0 the run completed; 2 wrong input; 3 too many rollouts unscored;
+  130 interrupted; 1 a bug of this program
 repeating the command of an unfinished run continues it"""
 
 

@@ -24,9 +24,9 @@ ELSEWHERE = frozenset({"modal"})
 """Backends whose boxes are on no machine of the user's: asked only by name. All others are, installed ones included."""
 ANSWER_TIMEOUT_S = 60.0
 EXAMPLES = """\
-vf-sandbox ls                       the boxes on this machine, whoever of yours started them
-vf-sandbox prune                    remove those whose process is gone
-vf-sandbox ls --backend modal       also works for boxes that are elsewhere
+vf-sandbox ls                     your boxes on this machine
+vf-sandbox prune                  remove those whose process is gone
+vf-sandbox ls --backend modal     those that are elsewhere, too
 vf-sandbox ls --json | jq .id"""
 
 

@@ -82,7 +82,7 @@ def what_helps(summary: Summary) -> str:
     again = "repeating the command tries these again"
     if not summary.n_lasting:
         return again
-    reason = " ".join(summary.first_lasting.split())[:300]
+    reason = " ".join(summary.first_lasting.split())[:600]
     if summary.n_lasting < summary.n_unscored:
         return f"{again}, but {summary.n_lasting} of them fail until this is put right: {reason}"
     return f"repeating the command helps only once this is put right: {reason}"
