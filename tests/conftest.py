@@ -2,8 +2,14 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A busy machine is no finding, so nothing is timed but what a test times itself; and in CI a run repeats itself.
-settings.register_profile("verifiers", deadline=None, derandomize=bool(os.environ.get("CI")))
+# A busy machine is no finding, so nothing is timed but what a test times itself; and in CI a run repeats itself:
+# examples that nobody has seen yet are for whoever runs the tests by hand.
+settings.register_profile(
+    "verifiers",
+    deadline=None,
+    derandomize="CI" in os.environ or "VERIFIERS_CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("verifiers")

@@ -175,7 +175,7 @@ def test_what_is_no_cgroup_is_an_error_and_no_child(tmp_path: Path):
 
 
 def test_processes_make_room_for_cgroups_below_theirs(cgroup: Path):
-    sleeper = subprocess.Popen(["sleep", "60"])
+    sleeper = subprocess.Popen(["sleep", "600"])
     try:
         (cgroup / "cgroup.procs").write_text(str(sleeper.pid))
         delegated.make_room(str(cgroup))
@@ -208,7 +208,7 @@ def test_boxes_never_leave_a_memory_limit(tmp_path: Path):
 
 def test_a_cgroup_with_processes_is_left_as_it_is(cgroup: Path):
     """Handing on `pids` alone would be possible, and would forbid the children everything else."""
-    sleeper = subprocess.Popen(["sleep", "60"])
+    sleeper = subprocess.Popen(["sleep", "600"])
     try:
         (cgroup / "cgroup.procs").write_text(str(sleeper.pid))
         unified._enable(str(cgroup))  # pyright: ignore[reportPrivateUsage] - what may not be done here

@@ -22,7 +22,7 @@ def command(name: str, *arguments: str) -> list[str]:
 
 
 def vf_eval(
-    *arguments: str, cwd: Path, paths: tuple[Path, ...] = (), timeout_s: float = 120, **variables: str
+    *arguments: str, cwd: Path, paths: tuple[Path, ...] = (), timeout_s: float = 250, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """A finished `vf-eval`."""
     return subprocess.run(
@@ -35,8 +35,10 @@ def vf_eval(
     )
 
 
-def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, cwd: Path, **variables: str) -> subprocess.Popen[str]:
     """A running `vf-eval`, in a process group of its own; hears Ctrl-C also where the tests run in the background."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command("eval", *arguments), cwd=cwd, env=environment(), start_new_session=True, **pipes)
+    return subprocess.Popen(
+        command("eval", *arguments), cwd=cwd, env=environment(**variables), start_new_session=True, **pipes
+    )

@@ -18,12 +18,15 @@ class Loopback:
     def __init__(self, answer: Callable[[dict[str, Any]], Answer], latency_s: float = 0.0) -> None:
         self.answer, self.latency_s = answer, latency_s
         self.requests: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        """The key that each request came with."""
         self.url = ""
         self._lock = threading.Lock()
 
-    def handle(self, body: dict[str, Any]) -> tuple[int, dict[str, str], dict[str, Any]]:
+    def handle(self, body: dict[str, Any], key: str) -> tuple[int, dict[str, str], dict[str, Any]]:
         with self._lock:
             self.requests.append(body)
+            self.keys.append(key)
         time.sleep(self.latency_s)
         answer = self.answer(body)
         if not isinstance(answer, str):
@@ -48,7 +51,8 @@ def serve(answer: Callable[[dict[str, Any]], Answer] | str, *, latency_s: float 
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            self._send(*loopback.handle(body))
+            key = (self.headers["Authorization"] or "").removeprefix("Bearer ")
+            self._send(*loopback.handle(body, key))
 
         def _send(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
             data = json.dumps(body).encode()

@@ -4,9 +4,7 @@ import json
 import os
 import re
 import signal
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 from e2e.commands import command, environment, start, vf_eval
 from e2e.loopback import Answer, Loopback, serve
+from waiting import blocked_until
 
 
 def solve(body: dict[str, Any]) -> Answer:
@@ -36,13 +35,6 @@ def run_folder(out: Path) -> Path:
 
 def result_rows(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run_folder(out) / "results.jsonl").read_text().splitlines()]
-
-
-def waited_for(condition: Callable[[], bool], limit_s: float = 60) -> None:
-    ends = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < ends, "waited too long"
-        time.sleep(0.02)
 
 
 def test_a_run_prints_a_table_and_one_object(tmp_path: Path):
@@ -83,15 +75,16 @@ def test_options_reach_the_endpoint(tmp_path: Path):
 def test_a_killed_run_is_continued_by_repeating_its_command(tmp_path: Path):
     out = tmp_path / "out"
     with serve(solve, latency_s=0.05) as server:
-        arguments = ["arithmetic", *endpoint(server, out), "-n", "50", "-r", "4", "-c", "4", "-T", "1", "--seed", "7"]
-        process = start(*arguments, cwd=tmp_path)
-        waited_for(lambda: len(server.requests) >= 80)
+        arguments = ["arithmetic", *endpoint(server, out), "-k", "MY_KEY", "-n", "50", "-r", "4", "-c", "4"]
+        arguments += ["-T", "1", "--seed", "7"]
+        process = start(*arguments, cwd=tmp_path, MY_KEY="killed")
+        assert blocked_until(lambda: len(server.requests) >= 80)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         finished = {(row["example_id"], row["rollout_id"]) for row in whole_rows(out)}
-        before = len(server.requests)
-        done = vf_eval(*arguments, cwd=tmp_path)
-        again = [seed_key(body) for body in server.requests[before:]]
+        done = vf_eval(*arguments, cwd=tmp_path, MY_KEY="going on")
+        # by key, not by time: what the killed one had sent may be read after its end
+        again = [seed_key(body) for body, key in zip(server.requests, server.keys, strict=True) if key == "going on"]
     pairs = [(row["example_id"], row["rollout_id"]) for row in result_rows(out)]
 
     assert 0 < len(finished) < 200
@@ -131,9 +124,9 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_continue(tmp_path: Path):
     with serve(solve, latency_s=0.1) as server:
         arguments = ["arithmetic", *endpoint(server, out), "-n", "50", "-c", "2"]
         process = start(*arguments, cwd=tmp_path)
-        waited_for(lambda: len(server.requests) >= 10)
+        assert blocked_until(lambda: len(server.requests) >= 10)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=200)
     rows = result_rows(out)
     metadata = json.loads((run_folder(out) / "metadata.json").read_text())
 
@@ -337,31 +330,32 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(tmp_path: Path):
 
 
 def cpu_of(argv: list[str]) -> float:
-    """CPU seconds of one process, at best of several runs."""
-    best = float("inf")
-    for _ in range(5):
-        read, write = os.pipe()
-        pid = os.posix_spawn(
-            argv[0], argv, environment(), file_actions=[(os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_CLOSE, read)]
-        )
-        os.close(write)
-        while os.read(read, 65536):
-            pass
-        os.close(read)
-        _, status, usage = os.wait4(pid, 0)
-        assert status == 0
-        best = min(best, usage.ru_utime + usage.ru_stime)
-    return best
+    """CPU seconds of one process."""
+    read, write = os.pipe()
+    pid = os.posix_spawn(
+        argv[0], argv, environment(), file_actions=[(os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_CLOSE, read)]
+    )
+    os.close(write)
+    while os.read(read, 65536):
+        pass
+    os.close(read)
+    _, status, usage = os.wait4(pid, 0)
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
 
 
 def test_starting_up_is_cheap():
+    """Beside what Python itself takes to start (about 12 ms), so that a slow machine is slow at both."""
     help_line = command("eval", "--help")
-    bare = cpu_of([help_line[0], "-c", "pass"])
-    importing = cpu_of([help_line[0], "-c", "import verifiers"]) - bare
-    helping = cpu_of(help_line) - bare
+    python = help_line[0]
+    importing, helping = [], []
+    for _ in range(6):
+        bare = cpu_of([python, "-c", "pass"])
+        importing.append(cpu_of([python, "-c", "import verifiers"]) / bare)
+        helping.append(cpu_of(help_line) / bare)
 
-    assert importing <= 0.06, f"import verifiers costs {importing:.3f} s of CPU"
-    assert helping <= 0.15, f"vf-eval --help costs {helping:.3f} s of CPU"
+    assert min(importing) <= 6, f"import verifiers costs as much as {min(importing):.1f} starts of Python"
+    assert min(helping) <= 12, f"vf-eval --help costs as much as {min(helping):.1f} starts of Python"
 
 
 def test_what_an_environment_logs_is_kept_without_keys(tmp_path: Path):

@@ -62,7 +62,7 @@ def told(completion: vf.Messages) -> float:
 @pytest.mark.parametrize("name", [name for name, program in PROGRAMS.items() if program.tools is not None])
 async def test_a_program_calls_the_tools_of_the_environment(name: str):
     env = vf.ToolEnv(tools=[double], eval_dataset=[{"question": "Double 21"}], rubric=vf.Rubric([told]))
-    model, limits = vf.ScriptedModel(call_double), vf.Limits(timeout_s=240)
+    model, limits = vf.ScriptedModel(call_double), vf.Limits(timeout_s=700)
     (record,) = (await env.evaluate(model, harness=name, limits=limits, max_retries=0)).records
 
     assert (record.reward, record.error) == (1.0, None)
@@ -78,7 +78,7 @@ async def test_a_program_solves_a_task_of_two_steps(name: str):
         sandbox_spec={"memory_mb": 3072, "disk_mb": 1024},
     )
     model = vf.ScriptedModel(play)
-    (record,) = (await env.evaluate(model, harness=name, limits=vf.Limits(timeout_s=240), max_retries=0)).records
+    (record,) = (await env.evaluate(model, harness=name, limits=vf.Limits(timeout_s=700), max_retries=0)).records
 
     program = [event.data for event in record.trace.events if event.name == "program"]
     assert (record.reward, record.error, record.stop_reason) == (1.0, None, "done"), program

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from verifiers.errors import ConfigError, OverlongPromptError
 from verifiers.messages import Message, Tool, ToolMessage, UserMessage
 from verifiers.models import LocalModel
+from waiting import blocked_until
 
 pytest.importorskip("xllamacpp", reason="the embedded model needs: pip install 'verifiers[local]'")
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -117,11 +117,8 @@ def test_the_child_dies_with_its_owner(how: signal.Signals):
         child = int(owner.stdout.readline())
         assert running(child)
         owner.send_signal(how)
-        owner.wait(timeout=30)
-    deadline = time.monotonic() + 10
-    while running(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not running(child)
+        owner.wait(timeout=120)
+    assert blocked_until(lambda: not running(child))
 
 
 def running(pid: int) -> bool:

@@ -102,11 +102,11 @@ async def test_a_world_that_cancels_its_own_task_ends_the_run_with_the_reason():
 async def test_a_world_that_swallows_its_timeout_gets_no_further_turn():
     async def swallows(state):
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         return [{"role": "user", "content": "go"}]
 
     run = Talk(swallows).evaluate(ScriptedModel(["a"]), limits=Limits(timeout_s=0.1))
-    results = await asyncio.wait_for(run, 20)
+    results = await asyncio.wait_for(run, 120)
 
     assert [record.stop_reason for record in results.records] == ["timeout", "timeout"]
     assert results["reward"] == [1.0, 1.0]

@@ -13,6 +13,7 @@ from verifiers.errors import InfraError, ModelError, OverlongPromptError, Sandbo
 from verifiers.models.scripted import ScriptedModel
 from verifiers.rubrics.rubric import Rubric
 from verifiers.session import Limits
+from waiting import until
 
 
 def exact(completion, answer):
@@ -121,7 +122,7 @@ async def test_limits_of_the_task_end_it_and_the_state_reached_is_scored(limits,
 
 async def test_running_out_of_time_is_a_stop_reason_too():
     async def slow(messages, tools, sampling):
-        await asyncio.sleep(30)
+        await asyncio.sleep(200)
 
     (record,) = (await Talk().evaluate(ScriptedModel(slow), limits=Limits(timeout_s=0.05))).records
 
@@ -318,7 +319,7 @@ async def test_functions_that_never_return_are_unscored_then_stop_the_run_by_nam
     release = threading.Event()
 
     def hangs_for_ever(completion):
-        release.wait(20)
+        release.wait(200)
         return 1.0
 
     env = SingleTurnEnv(dataset=rows(100), rubric=Rubric([hangs_for_ever]))
@@ -332,11 +333,7 @@ async def test_functions_that_never_return_are_unscored_then_stop_the_run_by_nam
         release.set()
     assert set(kinds) == {"timeout"}
     assert len(kinds) < 40
-    for _ in range(200):
-        if not threads.abandoned():
-            break
-        await asyncio.sleep(0.02)
-    assert not threads.abandoned()
+    assert await until(lambda: not threads.abandoned())
 
 
 async def test_an_environment_can_choose_that_running_out_of_scoring_time_fails():
@@ -347,7 +344,7 @@ async def test_an_environment_can_choose_that_running_out_of_scoring_time_fails(
     from verifiers.rollout.stages import StageLimits
 
     async def slow(completion):
-        await asyncio.sleep(20)
+        await asyncio.sleep(200)
 
     env = SingleTurnEnv(dataset=rows(1), rubric=Rubric([slow]), verifier_timeout="fail")
     work = Evaluation._work(env, ScriptedModel(["a"]), None, None, 1, 1, None, None)
