@@ -71,12 +71,12 @@ async def test_volumes_that_an_image_declares_count_as_disk_and_are_in_no_snapsh
     (tmp_path / "of-this-test").write_bytes(os.urandom(8))
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN mkdir -m 777 /data\nVOLUME /data\n")
     spec = replace(SMALL, image=f"build:{tmp_path}")
-    fill = "for n in 1 2 3; do head -c 40000000 /dev/zero >/data/$n; done; sleep 60"
+    fill = "for n in 1 2 3; do head -c 40000000 /dev/zero >/data/$n; done; sleep 240"
     async with start_sandbox(ENGINE, spec) as box:
         with pytest.raises(SandboxPolicyError, match="/data"):
             await box.snapshot()
         with pytest.raises(SandboxLimitError, match="disk_mb=64"):
-            await box.exec(fill, timeout_s=60)
+            await box.exec(fill, timeout_s=240)
     await ENGINE.remove_snapshot(f"verifiers-build:{tree_digest(tmp_path)}")
 
 
