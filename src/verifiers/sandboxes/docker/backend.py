@@ -13,7 +13,7 @@ from verifiers.errors import SandboxError, SandboxStartError
 from verifiers.sandboxes import carried
 from verifiers.sandboxes.base import BoxInfo, SandboxSpec
 from verifiers.sandboxes.docker import snapshots
-from verifiers.sandboxes.docker.agent import AgentVolume
+from verifiers.sandboxes.docker.agent import AgentVolume, Volume
 from verifiers.sandboxes.docker.box import STREAMS, DockerSandbox, Link, Start, own_workdir, remove, start_with
 from verifiers.sandboxes.docker.engine import Engine, EngineAddress, EngineError, engine_address
 from verifiers.sandboxes.docker.images import DEFAULT_IMAGE, Images
@@ -50,19 +50,26 @@ class DockerBackend:
         return None
 
     async def start(self, spec: SandboxSpec) -> DockerSandbox:
+        image, volume = await self._needs(spec)
+        try:
+            return await start_or_undo(self._start(spec, image, volume.name))
+        except SandboxStartError:
+            self.agents.forget()
+            image, again = await self._needs(spec)
+            if again == volume:
+                raise
+        return await start_or_undo(self._start(spec, image, again.name))  # somebody had removed what it was to run on
+
+    async def _needs(self, spec: SandboxSpec) -> tuple[dict[str, Any], Volume]:
+        """The image and the agent of a box, both in the engine."""
         try:
             image = await self.images.resolve(spec)
             with mourned(self.engine.address):
-                volume = await self.agents.name(image["Id"])
+                return image, await self.agents.get(image["Id"])
         except SandboxStartError:
             raise
         except SandboxError as error:
             raise SandboxStartError(f"the engine cannot be given what a box needs: {error}") from error
-        try:
-            return await start_or_undo(self._start(spec, image, volume))
-        except SandboxStartError:
-            self.agents.forget()
-            raise
 
     async def ls(self) -> list[BoxInfo]:
         query = {"all": True, "filters": {"label": [LABEL_OWNER]}}
@@ -73,6 +80,7 @@ class DockerBackend:
         dead = [box for box in await self.ls() if not box.owner_alive]
         await asyncio.gather(*(remove(self.engine, box.id) for box in dead))
         await snapshots.prune(self.engine)
+        await self.agents.prune()
         return dead
 
     async def remove_snapshot(self, name: str) -> None:
