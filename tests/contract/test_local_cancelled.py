@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import resource
 from collections import Counter
 
+from verifiers.errors import SandboxStartError
 from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
 from waiting import until
@@ -47,3 +49,21 @@ async def test_cancelled_anywhere_once_or_twice():
     keeper = await backend.keeper()
     assert await until(lambda: not keeper.ends)
     assert await until(lambda: not Counter(descriptors()) - Counter(before)), (before, descriptors())
+
+
+async def test_a_start_without_enough_descriptors_keeps_none():
+    await use()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = descriptors()
+    numbers = {int(number) for number in os.listdir("/proc/self/fd")}
+    failed = 0
+    for room in range(min(set(range(len(numbers) + 1)) - numbers), max(numbers) + 12):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
+        try:
+            await use()
+        except SandboxStartError:
+            failed += 1
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert failed > 0
+    assert await until(lambda: not Counter(descriptors()) - Counter(before))

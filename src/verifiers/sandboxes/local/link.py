@@ -48,12 +48,13 @@ class Link:
     ) -> None:
         """Ask the keeper for the box; its process gets pipes as `descriptors`, numbered on from its other files."""
         ours, theirs = socket.socketpair()
-        self.words, complaint = os.pipe()
-        far = [complaint]
-        for number in descriptors:
-            self.pipes[number], end = os.pipe()
-            far.append(end)
+        far: list[int] = []
         try:
+            self.words, end = os.pipe()
+            far.append(end)
+            for number in descriptors:
+                self.pipes[number], end = os.pipe()
+                far.append(end)
             self.ended = await self.keeper.start(self.id, plan, limits, rlimits, [theirs.fileno(), *far])
         except BaseException:
             ours.close()
