@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 from verifiers.errors import SandboxLimitError
 from verifiers.sandboxes import Sandbox, SandboxSpec, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
-from verifiers.sandboxes.local.keeper import delegated, kernel, seats, unified
+from verifiers.sandboxes.local.keeper import cgroups, delegated, kernel, seats, unified
 
 FILES = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
@@ -122,6 +124,26 @@ async def test_a_box_that_runs_out_of_memory_is_told_from_the_one_before():
         async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=16)) as box:
             assert memory_folder(box.id).stat().st_ino != inode
             assert (await box.exec("echo alive")).stdout == "alive\n"
+
+
+@pytest.mark.parametrize(("around_mb", "own_mb"), [(64, 256), (256, 64)])
+def test_a_lower_limit_around_all_boxes_is_no_fault_of_one(around_mb: int, own_mb: int):
+    mine, limits = cgroups.Cgroups(f"test-{os.getpid()}"), {"memory_mb": own_mb, "pids": 0, "cpus": 0}
+    try:
+        if "memory" not in mine.folders:
+            pytest.skip("needs cgroups of version 1 that this user may make")
+        around = Path(cgroups.own_cgroups()["memory"], mine.name)
+        (around / "memory.limit_in_bytes").write_text(str(around_mb << 20))
+        mine.make("box", limits)
+        pid = mine.fork("box", limits)
+        if pid == 0:
+            mine.enter("box", limits)
+            os.execv(sys.executable, [sys.executable, "-c", "b'x' * (128 << 20)"])
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+        assert mine.was_out_of_memory("box") == (own_mb < around_mb)
+    finally:
+        mine.remove_all()
 
 
 async def test_ended_boxes_leave_few_cgroups(limited: LocalBackend):

@@ -6,6 +6,8 @@ import os
 LIMITS = {"memory": "memory_mb", "pids": "pids", "cpu": "cpus"}
 """Controller -> the limit of a box that needs it. Entering a cgroup may wait for the kernel, so only what is needed."""
 
+NEARLY = 4 << 20
+"""How far below its limit what fills a cgroup may stay: the kernel charges ahead, and up to a huge page at once."""
 TRACES = 64 << 10
 """Bytes that a memory cgroup may have charged and still count as empty: a sixteenth of the least that limits one."""
 
@@ -64,6 +66,7 @@ class Cgroups:
         self._write("memory", box, "memory.limit_in_bytes", amount)
         with contextlib.suppress(OSError):  # there only with swap accounting
             self._write("memory", box, "memory.memsw.limit_in_bytes", amount)
+        self._write("memory", box, "memory.max_usage_in_bytes", 0)  # may be another box's, which had the cgroup before
 
     def rename(self, box: str, name: str) -> None:
         """Of the memory cgroup alone."""
@@ -82,7 +85,7 @@ class Cgroups:
         What the kernel frees late, mount and network namespaces foremost, is charged for some time after the end.
         """
         used = int(self._read("memory", box, "memory.usage_in_bytes"))
-        return used <= TRACES and not self._read("memory", box, "cgroup.procs") and not self.was_out_of_memory(box)
+        return used <= TRACES and not self._read("memory", box, "cgroup.procs") and not self._lost_a_process(box)
 
     def _write(self, controller: str, box: str, name: str, value: int) -> None:
         fd = os.open(f"{box}/{name}", os.O_WRONLY, dir_fd=self.folders[controller])
@@ -115,9 +118,14 @@ class Cgroups:
         """Nothing was frozen."""
 
     def was_out_of_memory(self, box: str) -> bool:
-        """Whether the kernel killed a process of `box` for its memory limit."""
-        if "memory" not in self.folders:
+        """Whether the kernel killed a process of `box` for its own memory limit: a lower one around all boxes, as a
+        batch job's, is nobody's fault in it."""
+        if "memory" not in self.folders or not self._lost_a_process(box):
             return False
+        limit, most = (int(self._read("memory", box, f"memory.{name}_in_bytes")) for name in ("limit", "max_usage"))
+        return most > limit - NEARLY
+
+    def _lost_a_process(self, box: str) -> bool:
         counts = dict(line.split() for line in self._read("memory", box, "memory.oom_control").splitlines())
         return counts.get("oom_kill", "0") != "0"
 

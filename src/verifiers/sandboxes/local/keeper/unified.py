@@ -119,7 +119,7 @@ class UnifiedCgroups:
             return False
         with contextlib.suppress(OSError):
             counts = dict(line.split() for line in self._read(f"{box}/memory.events").splitlines())
-            return counts.get("oom_kill", "0") != "0"
+            return "0" not in (counts.get("oom", "0"), counts.get("oom_kill", "0"))  # `oom`: for its own limit
         return False
 
     def remove(self, box: str) -> None:
