@@ -186,17 +186,17 @@ async def test_other_boxes_do_not_wait_for_a_copy(engine: LocalBackend):
         ours, theirs = os.pipe()
         await (await engine.keeper()).copy(large.id, "root", theirs)
         os.close(theirs)
-        assert (await large.exec("echo there")).stdout == "there\n"
         async with start_sandbox(engine, SMALL) as box:
             assert (await box.exec("echo here")).stdout == "here\n"
         sent = await asyncio.to_thread(_all_of, ours)
+        assert (await large.exec("echo there")).stdout == "there\n"
     assert sent.count(b"x") >= 8_000_000
     assert sent.endswith(b'{"over": true}\n')
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a cgroup hierarchy; run the tests as root")
 def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
-    """What the keeper's child does before it copies; boxes of version 1 are copied as they go."""
+    """What the keeper's child does before it copies; boxes of version 1 are stopped by signals."""
     subprocess.run(["mount", "-t", "cgroup2", "none", tmp_path], check=True)
     cgroups = UnifiedCgroups.__new__(UnifiedCgroups)  # its controllers may all be version 1's, and are not needed
     cgroups.name, cgroups.folders = f"vf-test-{os.getpid()}", {}
@@ -207,11 +207,11 @@ def test_a_box_with_a_cgroup_of_version_2_stands_still(tmp_path: Path):
     try:
         events = tmp_path / cgroups.name / "box" / "cgroup.events"
         (events.parent / "cgroup.procs").write_text(str(sleeper.pid))
-        cgroups.freeze("box")
+        assert cgroups.freeze("box")
         assert blocked_until(lambda: "frozen 1" in events.read_text())
         cgroups.thaw("box")
         assert blocked_until(lambda: "frozen 0" in events.read_text())
-        cgroups.freeze("ended")
+        assert not cgroups.freeze("ended")
         cgroups.thaw("ended")
     finally:
         sleeper.kill()

@@ -121,7 +121,8 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
             kept = [*(path for path, _ in links), "root"]
         folders += [("root", 0o1777 if kept else 0o755)]
         folders += [(f"root/{path}", 0o1777 if path.endswith("tmp") else 0o755) for path in inner]
-        folders += [(f"root/{path}", 0o755) for path in _parents(spec.workdir) if path not in inner]
+        if not shifted:  # else the agent makes it, for the user commands run as
+            folders += [(f"root/{path}", 0o755) for path in _parents(spec.workdir) if path not in inner]
         files = ["--bind", f"{disk}/root", "/"]
     elif not has_overlay():
         raise SandboxStartError(

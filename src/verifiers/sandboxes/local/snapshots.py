@@ -29,8 +29,13 @@ class LocalSandbox(AgentSandbox):
     def __init__(self, *, keeper: Keeper, image: Image | None, **options: Any) -> None:
         super().__init__(**options)
         self.keeper, self.image = keeper, image
+        self._copying = asyncio.Lock()
 
     async def snapshot(self, *, temporary: bool = False) -> str:
+        async with self._copying:  # the end of one copy sets the box in motion
+            return await self._snapshot(temporary=temporary)
+
+    async def _snapshot(self, *, temporary: bool) -> str:
         if self.wire.error is not None:
             raise self.wire.error
         ours, theirs = os.pipe()
@@ -75,6 +80,7 @@ class LocalSandbox(AgentSandbox):
                 if below is not None and (below.snapshot_of or whole):
                     layer.start_from(store.root(below))
                 layer.receive(stream, box=self.id)
+                stream.read()  # its end: the box is in motion
                 return Settings()
 
             return store.make(image, fill)

@@ -20,6 +20,7 @@ from verifiers.sandboxes.local.keeper.kernel import (
     unshare,
 )
 from verifiers.sandboxes.local.keeper.seats import Seats
+from verifiers.sandboxes.local.keeper.standing import let_go
 from verifiers.sandboxes.local.keeper.unified import UnifiedCgroups
 
 SIGKILL = 9
@@ -122,12 +123,16 @@ class Boxes:
             os._exit(126)
 
     def copy(self, box: str, folder: str, pipe: int) -> None:
-        """Begin to send what is in `folder` on the box's disk to `pipe`, which is closed at the end."""
+        """Begin to send what is in `folder` on the box's disk to `pipe`.
+
+        It is closed at the end, when the box may be copied again: the end of one copy sets the box in motion.
+        """
         if box not in self.by_id:
             return
         pid = os.fork()
         if pid == 0:
-            send_copy(f"{self.place}/boxes/{box}/{folder}", pipe, lambda: self.cgroups.freeze(box))
+            top = f"{self.place}/boxes/{box}/{folder}"
+            send_copy(top, pipe, lambda: self.cgroups.freeze(box), self.by_id[box])
         self.copying[pid] = box
 
     def kill(self, box: str) -> None:
@@ -154,6 +159,8 @@ class Boxes:
             copied = self.copying.pop(pid, None)
             if copied is not None and copied not in self.copying.values():
                 self.cgroups.thaw(copied)
+                if os.WIFSIGNALED(status) and copied in self.by_id:  # it has set nothing in motion
+                    let_go(self.by_id[copied])
             box = self.by_pid.pop(pid, None)
             if box is not None:
                 del self.by_id[box]

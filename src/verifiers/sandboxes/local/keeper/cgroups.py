@@ -111,8 +111,9 @@ class Cgroups:
             if limits[LIMITS[controller]]:
                 self._write(controller, box, "cgroup.procs", 0)
 
-    def freeze(self, box: str) -> None:
-        """Nothing: in version 1 each process would have to be moved, and new ones could get away."""
+    def freeze(self, box: str) -> bool:
+        """False: in version 1 each process would have to be moved, and other users' may not be."""
+        return False
 
     def thaw(self, box: str) -> None:
         """Nothing was frozen."""

@@ -1,4 +1,4 @@
-"""Sending what a box has written, while the box and all others go on: a child walks its layer and writes to a pipe.
+"""Sending what a box has written, while all others go on: a child walks its layer and writes to a pipe.
 
 The stream is lines of JSON, one for each thing found, a folder before what is in it; after a file's line come lines
 that say `data` with an offset and a length, each followed by that many bytes: holes of sparse files are not sent. The
@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable
 
 from verifiers.sandboxes.local.keeper.kernel import die_with_parent
+from verifiers.sandboxes.local.keeper.standing import Standstill
 
 DEEPEST = 200
 """Levels of folders: each holds a descriptor here, and whoever removes the copy one more."""
@@ -54,7 +55,7 @@ class Copy:
                         raise Refused(f"more than {DEEPEST} folders in each other")
                     waiting.append(os.scandir(entry.path))
             except (FileNotFoundError, NotADirectoryError):
-                continue  # the box goes on, and has removed or replaced it
+                continue  # the box did not come to rest, and has removed or replaced it
         self.say(over=True)
         self.pipe.close()
 
@@ -113,11 +114,39 @@ def is_opaque(path: str) -> bool:
     return False
 
 
-def send_copy(top: str, pipe: int, before: Callable[[], None]) -> None:
-    """In a child of the keeper: call `before`, then write all below `top` to `pipe`. Never returns."""
+def send_copy(top: str, pipe: int, frozen: Callable[[], bool], process: int) -> None:
+    """In a child of the keeper: write all below `top` to `pipe` while the box stands still. Never returns.
+
+    Args:
+        frozen: whether the box stands still now, until the keeper thaws it; else what is below `process` is stopped.
+    """
     try:
         die_with_parent(signal.SIGKILL)
-        before()
+        if not frozen():
+            stop_and_send(top, pipe, Standstill(process))
+        else:
+            send(top, pipe)
+    finally:
+        os._exit(0)
+
+
+def stop_and_send(top: str, pipe: int, standstill: Standstill) -> None:
+    """The copy is another process's: whatever ends that, its reader's hanging up included, the box goes on."""
+    try:
+        with contextlib.suppress(OSError):  # an old kernel, or no rights: the box goes on while it is copied
+            standstill.begin()
+        sender = os.fork()
+        if sender == 0:
+            die_with_parent(signal.SIGKILL)
+            send(top, pipe)
+        os.waitpid(sender, 0)
+    finally:
+        standstill.end()
+
+
+def send(top: str, pipe: int) -> None:
+    """Never returns."""
+    try:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         copy = Copy(top, pipe)
         try:

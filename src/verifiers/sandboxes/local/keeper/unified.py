@@ -101,14 +101,18 @@ class UnifiedCgroups:
         if self._wanted(limits) and not self.born_inside:
             self._write(f"{box}/cgroup.procs", "0")
 
-    def freeze(self, box: str) -> None:
-        """Stop all processes of `box` where they are; returns once they are, or after a second."""
-        with contextlib.suppress(OSError):  # it has no limits and so no cgroup, or has ended
+    def freeze(self, box: str) -> bool:
+        """Stop all processes of `box` where they are; returns once they are, or after a second. False: it cannot."""
+        try:
             self._write(f"{box}/cgroup.freeze", "1")
+        except OSError:  # it has no limits and so no cgroup, or has ended
+            return False
+        with contextlib.suppress(OSError):
             for _ in range(200):
                 if "frozen 1" in self._read(f"{box}/cgroup.events"):
-                    return
+                    break
                 time.sleep(0.005)
+        return True
 
     def thaw(self, box: str) -> None:
         with contextlib.suppress(OSError):
