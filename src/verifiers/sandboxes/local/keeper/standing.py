@@ -10,10 +10,12 @@ import os
 import signal
 import time
 
-PATIENCE_S = 1.0
-"""A box that does not come to rest by then is copied as it goes on, as one whose cgroup does not freeze."""
-STILL = frozenset("TtZXx")
-"""States of tasks that do nothing by themselves; proc_pid_stat(5)."""
+PATIENCE_S = 30.0
+"""A box that does not come to rest by then is copied as it goes on; a busy machine takes long to stop anything."""
+KERNEL_S = 1.0
+"""So long a call in the kernel may take to end; one that goes on waits for something that stands still (vfork(2))."""
+STILL, MOVING = frozenset("TtZXx"), frozenset("RS")
+"""States of tasks that do nothing by themselves, and of those that a signal stops soon; proc_pid_stat(5)."""
 
 
 class Standstill:
@@ -30,25 +32,28 @@ class Standstill:
         Nothing moves when two looks in a row see the same processes at rest: one that runs while a look is taken shows
         in the next, under a parent that was looked at before, or has left its remains there.
         """
-        ends, before = time.monotonic() + PATIENCE_S, None
-        while time.monotonic() < ends:
+        began, before = time.monotonic(), None
+        while (waited := time.monotonic() - began) < PATIENCE_S:
             seen = self.look()
-            if seen == before and all(states <= STILL for states in seen.values()):
+            moving = MOVING if waited > KERNEL_S else MOVING | {"D"}
+            if seen == before and not any(states & moving for states in seen.values()):
                 return
             before = seen
             time.sleep(0.001)
 
     def look(self) -> dict[int, set[str]]:
-        """The states of each process's tasks; what runs is told to stop."""
+        """The states of each process's tasks, none of what is traced; what runs is told to stop, its children once it
+        has."""
         seen: dict[int, set[str]] = {}
         waiting = children(self.top)
         for pid in waiting:  # grows
             with contextlib.suppress(OSError):  # it has ended
-                states, traced = states_of(pid)
-                if not states <= STILL and not traced:
+                states = states_of(pid)
+                if not states <= STILL:
                     self.stop(pid)
                 seen[pid] = states
-                waiting += (child for child in children(pid) if child not in seen)
+                if not states & MOVING:  # else it could still find a child stopped
+                    waiting += (child for child in children(pid) if child not in seen)
         return seen
 
     def stop(self, pid: int) -> None:
@@ -74,8 +79,8 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def states_of(pid: int) -> tuple[set[str], bool]:
-    """The states of its tasks, and whether somebody traces it."""
+def states_of(pid: int) -> set[str]:
+    """The states of its tasks; none if somebody traces it."""
     states: set[str] = set()
     traced = False
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -85,7 +90,7 @@ def states_of(pid: int) -> tuple[set[str], bool]:
                     states.add(chr(line[7]))
                 elif line.startswith(b"TracerPid:\t"):
                     traced |= line != b"TracerPid:\t0\n"
-    return states, traced
+    return set() if traced else states
 
 
 def let_go(top: int) -> None:
