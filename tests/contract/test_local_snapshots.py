@@ -70,7 +70,7 @@ async def test_what_is_in_use_stays(engine: LocalBackend, capsys: pytest.Capture
             assert command.main(["prune", "--older-than-days", "0"]) == 0
             said = capsys.readouterr()
             assert "in use by a running process" in said.err
-            assert said.out.endswith("1 older ones are in use\n")
+            assert said.out.endswith("1 older one in use\n")
         await other.close()
         await engine.remove_snapshot(name)
     assert ImageStore().all() == []
