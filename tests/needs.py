@@ -30,6 +30,11 @@ DOCKER = pytest.mark.skipif(
 )
 DOCKER_IMAGE = os.environ.get("VF_TEST_DOCKER_IMAGE", "verifiers-test:bookworm")
 
+PODMAN = pytest.mark.skipif(
+    "VF_TEST_PODMAN_HOST" not in os.environ and "VERIFIERS_CI" not in os.environ,
+    reason='needs Podman with the test image: eval "$(.ci/podman-up)", after .ci/docker-up',
+)
+
 
 @cache
 def docker_backend() -> DockerBackend:
