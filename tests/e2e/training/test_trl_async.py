@@ -111,7 +111,7 @@ def test_reward_rises_with_rollouts_beside_training(tmp_path, monkeypatch):
     trainer.train()
 
     history = [entry for entry in trainer.state.log_history if "reward" in entry]
-    assert history[0]["reward"] < 0.08
+    assert history[0]["reward"] < 0.12
     assert history[-1]["reward"] > 0.9
     assert 0 < max(entry["sample/staleness_max"] for entry in history) <= 2
     made = [row for record in records if record.error is None for row in rows(record)]

@@ -124,5 +124,5 @@ def test_reward_rises_through_trl_s_tool_loop(tmp_path, monkeypatch):
     trainer.train()
 
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
-    assert rewards[0] < 0.06
+    assert rewards[0] < 0.15
     assert rewards[-1] > 0.9

@@ -84,7 +84,7 @@ def test_reward_rises_from_nothing_to_nearly_all(route, tmp_path):
     trainer.train()
 
     rewards = rewards_of(trainer)
-    assert rewards[0] < 0.06
+    assert rewards[0] < 0.12
     assert rewards[-1] > 0.9
     assert any("digits" in name for name in trainer.state.log_history[0])
 

@@ -80,7 +80,7 @@ def mean(tasks, side) -> float:
 
 def test_grpo_then_sft_and_dpo_on_its_evaluation(config, tmp_path, capsys):
     report = train(read_plan(config()), say=print)
-    assert mean(report.tasks, "before") < 0.1
+    assert mean(report.tasks, "before") < 0.15
     assert mean(report.tasks, "after") > 0.9
     logged = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in logged if "reward" in line] == list(range(1, 19))
