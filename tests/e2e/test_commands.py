@@ -214,3 +214,54 @@ def test_an_interrupted_unpacking_leaves_nothing_half_made(tmp_path: Path):
 
     assert (running.returncode, said) == (130, "vf-image: interrupted\n")
     assert not [path for path in cache.iterdir() if not path.name.startswith(".lock-")]
+
+
+def test_a_full_cache_is_named(tmp_path: Path):
+    """What `shutil.copyfile` raises on a full disk, which no test can have without being root."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "file").write_bytes(b"x" * 4096)
+    code = (
+        "import errno, os, sys\n"
+        "from verifiers.sandboxes.local import unpack\n"
+        "def full(source, target, **_):\n"
+        "    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source, None, target)\n"
+        "unpack.shutil.copyfile = full\n"
+        "from verifiers.cli.image import main\nsys.exit(main())"
+    )
+    env = environment(XDG_CACHE_HOME=str(tmp_path / "cache"))
+    asked = [sys.executable, "-c", code, "add", "root"]
+    done = subprocess.run(asked, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+
+    images = tmp_path / "cache" / "verifiers" / "images"
+    assert (done.returncode, done.stderr) == (2, f"vf-image: error: cannot use '{images}': No space left on device\n")
+    assert not [*images.glob(".unpack-*")]
+
+
+@pytest.mark.parametrize("asked", [["image", "ls"], ["image", "add", "."]])
+def test_no_home_folder_is_one_line_that_says_what_to_set(asked: list[str], tmp_path: Path):
+    code = (
+        "import pathlib, sys\n"
+        "def home():\n    raise RuntimeError('Could not determine home directory.')\n"
+        "pathlib.Path.home = home\n"
+        f"from verifiers.cli.{asked[0]} import main\nsys.exit(main())"
+    )
+    env = environment()
+    env.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *asked[1:]], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert "no home folder: set HOME, or XDG_CACHE_HOME" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_first_run_without_room_for_boxes_is_refused(tmp_path: Path):
+    """The cache cannot be made where a file is."""
+    (tmp_path / "cache").touch()
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DOCKER_HOST": f"unix://{tmp_path}/none"}
+    done = vf_eval("bash-tasks", "--harness", "oracle", cwd=tmp_path, **env)
+
+    assert done.returncode == 2, done.stderr
+    assert "local boxes need room in this user's cache folder" in done.stderr
+    assert not (tmp_path / "outputs").exists()

@@ -61,7 +61,8 @@ def _failed(program: str, error: Exception, *, verbose: bool) -> int:
         print(f"{program}: error: {text}", file=sys.stderr)
         return 2
     if isinstance(error, OSError) and error.strerror:
-        what = f"cannot use {error.filename!r}: " if error.filename else ""
+        place = error.filename2 or error.filename  # of a copy, where to
+        what = f"cannot use {place!r}: " if place else ""
         print(f"{program}: error: {what}{error.strerror}", file=sys.stderr)
         if error.filename is None:
             _drop_unwritten()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import json
 import logging
@@ -94,6 +95,10 @@ def measure(asked: EvalSettings, command: Sequence[str], say: Say, saved_runs: l
         saved = asyncio.run(_run(run, chosen))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise KeyboardInterrupt(_how_to_continue(run)) from None
+    except OSError as error:
+        if error.filename is None and error.errno == errno.ENOSPC:
+            error.filename = str(run.folder or asked.output_dir)
+        raise
     if saved_runs is not None:
         saved_runs.append(saved)
     return _report(run, saved, say)
@@ -184,12 +189,14 @@ async def _check_boxes(run: _Run) -> None:
     Raises:
         SandboxStartError: the first task needs a box, and there can be none here.
     """
-    spec = None
+    backend = None
     with boundary("sandbox_for", FaultKind.ENVIRONMENT, lambda _: None):  # its rollout says what is wrong
-        spec = box_for(run.env, run.work.harness, run.first)
-    is_meant = "sandbox" in run.asked.model_fields_set and run.env.makes_sandbox(run.first)  # else it may have its own
-    if spec is not None or is_meant:
-        await usable_backend(run.asked.sandbox)
+        if box_for(run.env, run.work.harness, run.first) is not None:
+            backend = run.asked.sandbox
+        elif run.env.makes_sandbox(run.first):
+            backend = run.env.backend_for(run.first) or run.asked.sandbox
+    if isinstance(backend, str):
+        await usable_backend(backend)
 
 
 async def _run(run: _Run, chosen: Chosen) -> SavedRun:

@@ -95,7 +95,7 @@ def _show(boxes: Sequence[BoxInfo], *, as_json: bool) -> None:
     if as_json:
         for box in boxes:
             print(json.dumps(box._asdict()))
-    elif boxes:
+    else:
         rows = [
             (box.backend, box.id, box.state, box.run or "-", "alive" if box.owner_alive else "gone") for box in boxes
         ]
@@ -114,7 +114,8 @@ def _run(arguments: argparse.Namespace) -> int:
             print(_said(name, fault), file=sys.stderr)
         if "verbose" in arguments and not isinstance(fault.error, SandboxError):
             print(fault.trace, end="", file=sys.stderr)
-    _show(found.boxes, as_json=arguments.json)
+    if found.boxes or arguments.command == "ls":
+        _show(found.boxes, as_json=arguments.json)
     if arguments.command == "prune" and not arguments.json:
         print(f"removed {len(found.boxes)}")
     return 2 if named and found.faults else 0

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from verifiers.envs.environment import Environment
 from verifiers.errors import ConfigError, nearest
 from verifiers.rubrics.rubric import Rubric
-from verifiers.sandboxes.base import SandboxSpec
+from verifiers.sandboxes.base import Backend, SandboxSpec
 from verifiers.session import Harness, Prompt, Session
 from verifiers.state import State
 from verifiers.task import Task
@@ -79,6 +79,9 @@ class EnvGroup(Environment):
 
     def makes_sandbox(self, task: Task) -> bool:
         return self.get_env_for_task(task.task).makes_sandbox(task)
+
+    def backend_for(self, task: Task) -> str | Backend | None:
+        return self.get_env_for_task(task.task).backend_for(task)
 
     def sandbox_for(self, task: Task) -> SandboxSpec | None:
         return self.get_env_for_task(task.task).sandbox_for(task)

@@ -31,7 +31,7 @@ from verifiers.parsers.reply import reference_reply
 from verifiers.rollout.timing import RolloutTiming, timed
 from verifiers.rubrics.rubric import Rubric
 from verifiers.rubrics.rubric_group import RubricGroup
-from verifiers.sandboxes.base import SandboxSpec
+from verifiers.sandboxes.base import Backend, SandboxSpec
 from verifiers.session import Harness, Prompt, Session
 from verifiers.state import State
 from verifiers.task import Task
@@ -346,6 +346,10 @@ class Environment(Direct, Evaluation, ABC):
 
     def makes_sandbox(self, task: Task) -> bool:
         return False
+
+    def backend_for(self, task: Task) -> str | Backend | None:
+        """What the box that it makes for this task is of: a backend, its name, or None for the run's."""
+        return None
 
     def sandbox_for(self, task: Task) -> SandboxSpec | None:
         return None if self.sandbox_spec is None else spec_of(self.sandbox_spec, task)

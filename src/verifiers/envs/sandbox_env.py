@@ -104,6 +104,9 @@ class SandboxEnv(StatefulToolEnv):
     def makes_sandbox(self, task: Task) -> bool:
         return True
 
+    def backend_for(self, task: Task) -> str | Backend | None:
+        return self.sandbox_client.backend
+
     def refuse(self, harness: Harness) -> str | None:
         if getattr(harness, "shapes_sandbox", False):
             return f"it makes its boxes itself, and {harness.name!r} is not installed in them"

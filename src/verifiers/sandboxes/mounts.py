@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from verifiers.errors import SandboxPolicyError
+from verifiers.places import cache_folder
 from verifiers.sandboxes.base import SandboxSpec
 
 
 def mount_folder() -> Path:
     """This user's folder of programs for boxes. Follows XDG_CACHE_HOME."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "verifiers", "programs")
+    return cache_folder("programs")
 
 
 def below(folder: Path | str) -> Path:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from verifiers.errors import SandboxStartError
+from verifiers.places import cache_folder
 from verifiers.sandboxes import agent
 from verifiers.sandboxes.base import Sandbox
 
@@ -57,8 +58,7 @@ def key_of(*parts: str) -> str:
 
 def kept(key: str) -> Path:
     """Where its tar is kept. Follows XDG_CACHE_HOME."""
-    cache_folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache_folder, "verifiers", "agents", f"{key}.tar")
+    return cache_folder("agents", f"{key}.tar")
 
 
 def packed() -> Path:

@@ -58,7 +58,7 @@ class LocalBackend:
     async def keeper(self) -> Keeper:
         try:
             return await self._keepers.mine()
-        except (OSError, RuntimeError) as error:  # the latter: there is no home folder
+        except (OSError, ConfigError) as error:  # the latter: there is no home folder
             raise SandboxStartError(f"local boxes need room in this user's cache folder: {error}") from error
 
     async def start(self, spec: SandboxSpec) -> LocalSandbox:

@@ -6,6 +6,7 @@ have; for anyone else, to this user.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from verifiers.errors import ConfigError
+from verifiers.places import cache_folder
 from verifiers.sandboxes.local import holds
 from verifiers.sandboxes.local.keeper import FIRST_ID
 from verifiers.sandboxes.local.trees import Settings, give, remove_tree
@@ -70,7 +72,7 @@ class Image:
 
 def image_folder() -> Path:
     """Where this user's images are kept. Follows XDG_CACHE_HOME."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "verifiers", "images")
+    return cache_folder("images")
 
 
 def shift() -> int:
@@ -168,6 +170,10 @@ class ImageStore:
         held = holds.hold(folder)
         try:
             yield folder
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                error.filename, error.filename2 = str(self.folder), None  # whichever file it was, of many
+            raise
         finally:
             if folder.exists():
                 remove_tree(folder)
