@@ -30,4 +30,6 @@ class Config(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"{source}: {key} = {first.get('input')!r}: {first['msg']}") from None
+            raise ConfigError(
+                f"{source}: {key} = {first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}"
+            ) from None

@@ -1,6 +1,7 @@
 """`vf-image` and `vf-sandbox` as a user types them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -103,6 +104,9 @@ def test_building_without_an_engine_says_what_to_start(tmp_path, monkeypatch, ca
     ("argv", "said"),
     [
         (["rm", "nothing"], "no image 'nothing'"),
+        (["add", ""], "'' names no image"),
+        (["add", "docker:"], "'docker:' names no image"),
+        (["add", "/etc", "--name", "two\nlines"], "characters that cannot be shown"),
         (["add", "/no/such/path"], "does not exist"),
         (["add", "/etc/passwd"], "neither a folder nor a tar"),
         (["add", "/etc", "--env", "WRONG"], "is not NAME=VALUE"),
@@ -162,3 +166,23 @@ def test_an_image_that_was_added_is_one_object(tmp_path, capsys):
     (tmp_path / "root").mkdir()
     assert image.main(["add", str(tmp_path / "root"), "--name", "one", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "one"
+
+
+def test_no_name_is_lost_when_many_are_given_at_once(tmp_path):
+    (tmp_path / "root").mkdir()
+    store = ImageStore()
+    made = store.add(tmp_path / "root")
+    names = [f"name-{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(lambda name: store.name(made, name), names)]
+    assert sorted(store.all()[0].names) == sorted(names)
+
+
+def test_a_listing_obeys_no_name(tmp_path, capsys):
+    odd = tmp_path / "two\nlines\x1b[31m"
+    odd.mkdir()
+    ImageStore().add(odd)
+    assert image.main(["ls"]) == 0
+    listed = capsys.readouterr().out
+    assert listed.count("\n") == 2
+    assert "two\\nlines\\x1b[31m" in listed

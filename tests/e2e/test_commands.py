@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import verifiers
 from e2e.commands import command, environment, vf_eval
 from e2e.loopback import serve
 
@@ -265,3 +266,11 @@ def test_a_first_run_without_room_for_boxes_is_refused(tmp_path: Path):
     assert done.returncode == 2, done.stderr
     assert "local boxes need room in this user's cache folder" in done.stderr
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_says_its_version(name: str, tmp_path: Path):
+    done = run(name, "--version", cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{verifiers.__version__}\n"

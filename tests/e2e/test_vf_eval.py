@@ -279,6 +279,9 @@ def test_a_dry_run_writes_nothing_and_asks_nothing(tmp_path: Path):
         (["arithmetic", "-T", "-1"], "temperature = -1.0"),
         (["--config", "nowhere.toml"], "cannot read the config file"),
         (["--completion", "bsh"], "did you mean 'bash'?"),
+        (["arithmetic", "-n", "9" * 20, "--harness", "oracle"], "num_examples = 9"),
+        (["arithmetic", "--harness", "command:"], "harness 'command:' runs nothing"),
+        (["arithmetic", "--harness", "breaks.py:X"], "'breaks.py:X' failed to load: RuntimeError: no luck"),
         ([], "name an environment"),
     ],
 )
@@ -288,6 +291,7 @@ def test_wrong_input_is_one_line_and_exit_2(arguments: list[str], said: str, tmp
         f"import verifiers as vf\ndef load_environment():\n    return vf.SingleTurnEnv(dataset={rows})\n"
     )
     (tmp_path / "raises.py").write_text("def load_environment():\n    return 1 / 0\n")
+    (tmp_path / "breaks.py").write_text("raise RuntimeError('no luck')")
     (tmp_path / "argument.py").write_text(
         "import verifiers as vf\ndef judge(completon):\n    return 1.0\n"
         "def load_environment():\n"

@@ -10,6 +10,7 @@ from verifiers.cli.export import main
 from verifiers.envs.singleturn_env import SingleTurnEnv
 from verifiers.models.scripted import ScriptedModel
 from verifiers.rubrics.rubric import Rubric
+from verifiers.training.exports import write
 
 
 @pytest.fixture
@@ -72,3 +73,40 @@ def test_token_ids_that_an_evaluation_kept_become_rows(tmp_path, capsys):
     assert main([str(folder), "--format", "rows"]) == 0, capsys.readouterr().err
     row = json.loads((folder / "rows.jsonl").read_text())
     assert row["ids"] == [1, 2, 3, 7, 8]
+
+
+async def test_stdout_takes_the_examples_alone(run, capsysbinary):
+    assert main([str(run), "--min-reward", "1", "-o", "-"]) == 0
+    said = capsysbinary.readouterr()
+    assert [json.loads(line)["completion"][0]["content"] for line in said.out.splitlines()] == ["good", "good"]
+    assert said.err == b"2 examples from 2 of 4 rollouts\n"
+    assert main([str(run), "--to", "parquet", "-o", "-"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--best-of=0", "0 must be at least 1"),
+        ("--max-total=-1", "-1 must be at least 1"),
+        ("--max-per-task=x", "invalid count value: 'x'"),
+        ("--min-reward=nan", "'nan' is no number to compare with"),
+    ],
+)
+async def test_numbers_that_choose_nothing_are_refused(run, capsys, option, said):
+    with pytest.raises(SystemExit, match="2"):
+        main([str(run), option])
+    assert said in capsys.readouterr().err
+
+
+async def test_an_export_that_breaks_leaves_what_was_there(run, tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text("old")
+
+    def breaking():
+        yield {"prompt": "x"}
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        write(breaking(), path)
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.glob("*data*")] == ["data.jsonl"]

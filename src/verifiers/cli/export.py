@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verifiers.cli.ending import ended
-from verifiers.cli.parsing import OneLineParser, command_parser
+from verifiers.cli.parsing import OneLineParser, command_parser, count, number
 from verifiers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 PROG = "vf-export"
 EXAMPLES = """\
 vf-export outputs/evals/ENV--MODEL/RUN --min-reward 1  what went right
-vf-export RUN --format dpo -o pairs.jsonl              preference pairs
+vf-export RUN --format dpo -o - | head                 preference pairs
 vf-export RUN --format rows --to parquet               token ids"""
+STDOUT = "-"
 _SUFFIX = {"jsonl": ".jsonl", "parquet": ".parquet", "datasets": ""}
 
 
@@ -29,29 +30,29 @@ def parser() -> OneLineParser:
     made = command_parser(PROG, "Write a finished run as training data.", EXAMPLES)
     made.add_argument("run", help="a run folder, or a results.jsonl")
     made.add_argument("--format", default="sft", choices=FORMATS, help="default: sft")
-    made.add_argument("-o", "--output", type=Path, help="file or folder to write (default: RUN/FORMAT.jsonl)")
+    made.add_argument("-o", "--output", type=Path, help="file or folder to write, - for stdout (default: in RUN)")
     made.add_argument("--to", default="jsonl", choices=TARGETS, help="default: jsonl")
     choice = made.add_argument_group("which rollouts; unscored ones are never exported")
-    choice.add_argument("--min-reward", type=float, metavar="X", help="leave out rollouts below it")
-    choice.add_argument("--max-reward", type=float, metavar="X", help="leave out rollouts above it")
-    choice.add_argument("--best-of", type=int, metavar="K", help="the K best of each task")
-    choice.add_argument("--max-per-task", type=int, metavar="N", help="at most N of each task")
-    choice.add_argument("--max-total", type=int, metavar="N", help="at most N in all")
+    choice.add_argument("--min-reward", type=number, metavar="X", help="leave out rollouts below it")
+    choice.add_argument("--max-reward", type=number, metavar="X", help="leave out rollouts above it")
+    choice.add_argument("--best-of", type=count, metavar="K", help="the K best of each task")
+    choice.add_argument("--max-per-task", type=count, metavar="N", help="at most N of each task")
+    choice.add_argument("--max-total", type=count, metavar="N", help="at most N in all")
     choice.add_argument("--keep-duplicates", action="store_true", help="keep rollouts of a task that say the same")
     choice.add_argument("--keep-truncated", action="store_true", help="keep rollouts that were cut off")
     form = made.add_argument_group("of one format")
     form.add_argument("--messages", action="store_true", help="sft: messages, also where token ids were recorded")
-    form.add_argument("--min-gap", type=float, default=0.0, metavar="X", help="dpo: rewards must differ by more")
-    form.add_argument("--pairs-per-task", type=int, default=1, metavar="N", help="dpo: at most N pairs (default: 1)")
+    form.add_argument("--min-gap", type=number, default=0.0, metavar="X", help="dpo: rewards must differ by more")
+    form.add_argument("--pairs-per-task", type=count, default=1, metavar="N", help="dpo: at most N pairs (default: 1)")
     form.add_argument(
-        "--threshold", type=float, default=0.5, metavar="X", help="kto: reward of a good one (default: 0.5)"
+        "--threshold", type=number, default=0.5, metavar="X", help="kto: reward of a good one (default: 0.5)"
     )
     return made
 
 
-def _export(arguments: argparse.Namespace) -> str:
+def _export(arguments: argparse.Namespace) -> None:
     from verifiers.results.read import read_records
-    from verifiers.training.exports import examples_of, write
+    from verifiers.training.exports import examples_of, write, write_lines
     from verifiers.training.select import Selection, select
 
     selection = Selection(
@@ -75,9 +76,16 @@ def _export(arguments: argparse.Namespace) -> str:
     examples = list(examples_of(chosen, arguments.format, **options[arguments.format]))
     if not examples:
         raise ConfigError(f"nothing to write: {_why_nothing(arguments.format, records, chosen)}")
+    of = f"from {len(chosen)} of {len(records)} rollouts"
+    if str(arguments.output) == STDOUT:
+        if arguments.to != "jsonl":
+            raise ConfigError(f"only --to jsonl can go to stdout, not {arguments.to}")
+        written = write_lines(examples, sys.stdout.buffer)
+        print(f"{written} examples {of}", file=sys.stderr)
+        return
     path = arguments.output or _default(Path(arguments.run), arguments.format, arguments.to)
-    count = write(examples, path, arguments.to)
-    return f"{count} examples from {len(chosen)} of {len(records)} rollouts: {path}"
+    written = write(examples, path, arguments.to)
+    print(f"{written} examples {of}: {path}")
 
 
 def _why_nothing(form: str, records: Sequence[Record], chosen: Sequence[Record]) -> str:
@@ -96,7 +104,7 @@ def _default(run: Path, form: str, target: str) -> Path:
 def main(argv: list[str] | None = None) -> int:
     """The exit status: 2 also if there is nothing to write."""
     arguments = parser().parse_args(argv)
-    return ended(PROG, lambda: print(_export(arguments)), verbose="verbose" in arguments)
+    return ended(PROG, lambda: _export(arguments), verbose="verbose" in arguments)
 
 
 if __name__ == "__main__":

@@ -102,6 +102,8 @@ def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
     from verifiers.errors import ConfigError
     from verifiers.sandboxes.local import export
 
+    if arguments.source in ("", export.FROM_ENGINE):
+        raise ConfigError(f"{arguments.source!r} names no image; give a folder, a tar file or {export.FROM_ENGINE}NAME")
     if not arguments.source.startswith(export.FROM_ENGINE):
         return store.add(Path(arguments.source), name=arguments.name, env=_env(arguments.env), user=arguments.user)
     if arguments.env or arguments.user:
@@ -163,8 +165,11 @@ def counted(number: int, what: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    from verifiers.errors import ConfigError
     from verifiers.sandboxes.local.images import ImageStore
 
+    if arguments.command in ("add", "build") and not arguments.name.isprintable():
+        raise ConfigError(f"--name {arguments.name!r} has characters that cannot be shown")
     store = ImageStore()
     if arguments.command == "ls" and arguments.names:
         for name in dict.fromkeys(name for image in store.all() for name in image.names):

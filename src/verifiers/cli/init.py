@@ -6,6 +6,7 @@ import argparse
 import keyword
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -52,12 +53,20 @@ def create(name: str, parent: Path) -> Path:
     if folder.exists():
         raise ConfigError(f"{str(folder)!r} is there already; nothing was written. Choose another name, or remove it")
     template = template_folder()
+    try:
+        _copy(template, folder, name, module)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def _copy(template: Path, folder: Path, name: str, module: str) -> None:
     for source in sorted(path for path in template.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         target = folder / str(source.relative_to(template)).replace(_MODULE, module)
         target.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text(encoding="utf-8")
         target.write_text(text.replace(_MODULE, module).replace(_NAME, name), encoding="utf-8")
-    return folder
 
 
 def check_name(name: str) -> str:

@@ -106,11 +106,13 @@ def measure(asked: EvalSettings, command: Sequence[str], say: Say, saved_runs: l
 
 def load_asked(asked: EvalSettings) -> Environment:
     """The environment; `ConfigError` for whatever its code raises."""
-    return _from_environment(asked.env, "failed to load", lambda: load_environment(asked.env, **asked.env_args))
+    return _from_outside(
+        f"environment {asked.env!r} failed to load", lambda: load_environment(asked.env, **asked.env_args)
+    )
 
 
-def _from_environment(env: str, failed: str, call: Callable[[], T]) -> T:
-    """What `call` into an environment's own code returns.
+def _from_outside(failed: str, call: Callable[[], T]) -> T:
+    """What `call` into the code of an environment or harness returns.
 
     Raises:
         ConfigError: one line for whatever it raised.
@@ -121,18 +123,18 @@ def _from_environment(env: str, failed: str, call: Callable[[], T]) -> T:
     error = faults[0].error
     if isinstance(error, VerifiersError):
         raise error
-    raise ConfigError(f"environment {env!r} {failed}: {faults[0].message}") from error
+    raise ConfigError(f"{failed}: {faults[0].message}") from error
 
 
 def _prepared(asked: EvalSettings, command: Sequence[str], env: Environment, harness: Harness, chosen: Chosen) -> _Run:
-    source = _from_environment(asked.env, "has no tasks", lambda: env.tasks(asked.split))
-    is_sized = _from_environment(asked.env, "could not make its tasks", lambda: source.is_sized)
+    source = _from_outside(f"environment {asked.env!r} has no tasks", lambda: env.tasks(asked.split))
+    is_sized = _from_outside(f"environment {asked.env!r} could not make its tasks", lambda: source.is_sized)
     size = len(source) if is_sized else None
     env.check_rubric(None, harness)
     number = size if asked.num_examples < 0 else min(asked.num_examples, size or asked.num_examples)
     seed = asked.base_seed(local=chosen.is_local)
     tasks = source.select(asked.num_examples, shuffle=asked.shuffle, seed=seed)
-    first = _from_environment(asked.env, "could not make its tasks", lambda: next(tasks, None))
+    first = _from_outside(f"environment {asked.env!r} could not make its tasks", lambda: next(tasks, None))
     if first is None:
         raise ConfigError(f"environment {asked.env!r} has no tasks in its split {asked.split!r}")
     limits = Limits(
@@ -171,7 +173,8 @@ def checked_harness(asked: EvalSettings, env: Environment) -> Harness:
         raise ConfigError(f"unknown sandbox {asked.sandbox!r}{nearest(asked.sandbox, backend_names())}")
     if asked.sandbox not in BACKENDS:
         get_backend(asked.sandbox)  # a package's: whether it can be loaded
-    harness = load_harness(asked.one_harness or env.default_harness, **asked.harness_args)
+    name = asked.one_harness or env.default_harness
+    harness = _from_outside(f"harness {name!r} failed to load", lambda: load_harness(name, **asked.harness_args))
     check_pair(env, harness)
     return harness
 

@@ -9,7 +9,7 @@ import argparse
 import sys
 from typing import Any, NamedTuple
 
-from verifiers.cli.parsing import OneLineParser
+from verifiers.cli.parsing import OneLineParser, add_version
 
 
 class Option(NamedTuple):
@@ -117,6 +117,7 @@ def parser() -> OneLineParser:
             groups[option.group].add_argument(
                 *flags, dest=option.name, type=kind, metavar=option.metavar, help=option.help, action=action
             )
+    add_version(groups[_OUT])
     made.add_argument("-s", "--save-results", action="store_true", help=argparse.SUPPRESS)  # everything is saved
     return made
 

@@ -6,6 +6,7 @@ Only argparse is loaded.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Sequence
 from textwrap import indent
 from typing import Any, NoReturn, cast
@@ -51,6 +52,38 @@ class OneLineParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"unknown {value!r}{nearest(str(value), [*map(str, action.choices)])}")
 
 
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
+    return number
+
+
+def number(text: str) -> float:
+    """A number that can be compared with."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number to compare with")
+    return found
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends; it is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from verifiers import __version__
+
+        print(__version__)
+        parser.exit()
+
+
+def add_version(parser: Any) -> None:
+    """To a parser, or a group of its options."""
+    text = "print the version of this library and stop"
+    parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=text)
+
+
 def command_parser(prog: str, description: str, examples: str, *, exits: str = "") -> OneLineParser:
     """The parser of a command as all of them look: examples and exit statuses at the end, `-v` among the options."""
     made = OneLineParser(
@@ -62,6 +95,7 @@ def command_parser(prog: str, description: str, examples: str, *, exits: str = "
         allow_abbrev=False,
     )
     add_verbose(made)
+    add_version(made)
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +39,7 @@ class EvalSettings(Config):
     """None: the environment's default. Each model is measured in each."""
     harness_args: dict[str, Any] = Field(default_factory=dict[str, Any])
     sandbox: str = Field("local", min_length=1)
-    num_examples: int = Field(20, ge=-1)
+    num_examples: int = Field(20, ge=-1, le=sys.maxsize)
     rollouts_per_example: int = Field(3, ge=1)
     split: Literal["eval", "train"] = "eval"
     seed: int | None = None

@@ -58,6 +58,8 @@ def load_harness(name: str | Harness, **options: Any) -> Harness:
 
 def _program(name: str, options: dict[str, Any]) -> Harness:
     running = importlib.import_module("verifiers.harnesses.running")  # brings an HTTP server along
+    if not name.removeprefix(COMMAND).strip():
+        raise ConfigError(f"harness {name!r} runs nothing; give a line such as {COMMAND + 'my-agent --once'!r}")
     program = PROGRAMS[name] if name in PROGRAMS else command_program(name.removeprefix(COMMAND))
     _check(running.ProgramHarness, name, {"program": program, **options})
     return running.ProgramHarness(program, **options)

@@ -7,9 +7,12 @@ assistant message; where ids were recorded, rows carry a mask.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -166,6 +169,15 @@ def examples_of(records: Iterable[Record], form: str, **options: Any) -> Iterato
     return makers[form](records, **options)
 
 
+def write_lines(examples: Iterable[Example], file: BinaryIO) -> int:
+    """Write examples as JSON lines; how many there were."""
+    count = 0
+    for example in examples:
+        file.write(msgspec.json.encode(example, enc_hook=repr) + b"\n")
+        count += 1
+    return count
+
+
 def write(examples: Iterable[Example], path: Path, target: str = "jsonl") -> int:
     """Write examples; how many there were.
 
@@ -177,21 +189,38 @@ def write(examples: Iterable[Example], path: Path, target: str = "jsonl") -> int
     if target not in TARGETS:
         raise ConfigError(f"unknown target {target!r}{nearest(target, TARGETS)}")
     if target == "jsonl":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        count = 0
-        with path.open("wb") as file:
-            for example in examples:
-                file.write(msgspec.json.encode(example, enc_hook=repr) + b"\n")
-                count += 1
-        return count
-    from datasets import Dataset
+        with _whole(path) as part, part.open("wb") as file:
+            return write_lines(examples, file)
+    from datasets import Dataset, disable_progress_bars
 
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     listed = [_flat(example) for example in examples]
     if not listed:
         raise ConfigError("no rollout of this run was selected; nothing is written")
     made = Dataset.from_list(listed)
-    made.to_parquet(path) if target == "parquet" else made.save_to_disk(path)
+    if target == "datasets":
+        made.save_to_disk(path)
+        return len(listed)
+    with _whole(path) as part:
+        made.to_parquet(part)
     return len(listed)
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[Path]:
+    """Where to write what `path` holds once all of it is written; pipes and devices are written as they are."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    target = path.resolve()  # a link stays one
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _flat(example: Example) -> Example:

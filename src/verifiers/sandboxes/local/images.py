@@ -181,16 +181,20 @@ class ImageStore:
 
     def name(self, image: Image, name: str) -> Image:
         """`image` under `name` too, which another image of that name loses."""
-        for other in self.all():
-            if name in other.names and other.digest != image.digest:
-                self._rename(other, [each for each in other.names if each != name])
-        if name in image.names:
-            return image
-        return self._rename(image, [name, *(each for each in image.names if each != image.source)])
+        with self._locked("names"):
+            for other in self.all():
+                if name in other.names and other.digest != image.digest:
+                    self._rename(other, [each for each in other.names if each != name])
+            image = self.get(image.digest) or image  # another process may have named it meanwhile
+            if name in image.names:
+                return image
+            return self._rename(image, [name, *(each for each in image.names if each != image.source)])
 
     def forget(self, image: Image, name: str) -> Image:
         """`image` without that one of its names."""
-        return self._rename(image, [each for each in image.names if each != name])
+        with self._locked("names"):
+            image = self.get(image.digest) or image
+            return self._rename(image, [each for each in image.names if each != name])
 
     def _rename(self, image: Image, names: Iterable[str]) -> Image:
         image = image.renamed(names)
@@ -252,7 +256,7 @@ class ImageStore:
 
     @contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
-        """One process unpacks, others wait for it."""
+        """One process unpacks the image, or gives names, others wait for it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / f".lock-{digest[:2]}", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
