@@ -19,7 +19,6 @@ from verifiers.sandboxes.local.keepers import Keepers
 from verifiers.sandboxes.local.keeping import Keeper
 from verifiers.sandboxes.local.lazy import LazySandbox
 from verifiers.sandboxes.local.link import Link
-from verifiers.sandboxes.local.shell import ERR, OUT, STATUS
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 from verifiers.sandboxes.owner import RUN
 from verifiers.sandboxes.starting import to_its_end
@@ -86,7 +85,7 @@ class LocalBackend:
 
         try:
             async with keeper.starting:
-                await link.begin(plan, limits, _rlimits(spec, keeper), descriptors=(OUT, ERR, STATUS) if lazy else ())
+                await link.begin(plan, limits, _rlimits(spec, keeper), shell_pids=spec.pids if lazy else None)
                 await (asyncio.wait_for(link.shell.ready, START_TIMEOUT_S) if link.shell is not None else meet(False))
         except BaseException as error:
             said = await to_its_end(link.end_with_words())

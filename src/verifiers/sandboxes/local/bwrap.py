@@ -78,7 +78,10 @@ def shown_folders() -> list[str]:
 class Layout:
     """How one box is to be made."""
 
-    argv: list[str]
+    program: str
+    """Bubblewrap, as the keeper sees it."""
+    options: list[str]
+    command: list[str]
     env: dict[str, str]
     folders: list[tuple[str, int]]
     """Made on the box's tmpfs, with their modes."""
@@ -149,9 +152,9 @@ def layout(box: str, spec: SandboxSpec, root: Root, *, ids: int, lazy: bool = Fa
         files += ["--ro-bind", f"{PLACE}/programs/{below(folder)}", path]
     found = binary()
     assert found is not None
-    argv = [found[0], *_namespaces(spec, uid, shifted), *files, *_kernel_files(disk), "--seccomp", str(SECCOMP_FD)]
-    shell = [SHELL_INSIDE, "-c", SCRIPT, "sh", str(spec.pids)] if lazy else []
-    return Layout([*argv, "--", *shell, *carried.ARGV], env, folders, links, kept, shifted, [SECCOMP])
+    options = [*_namespaces(spec, uid, shifted), *files, *_kernel_files(disk), "--seccomp", str(SECCOMP_FD)]
+    shell = [SHELL_INSIDE, "-c", SCRIPT, "sh"] if lazy else []
+    return Layout(found[0], options, [*shell, *carried.ARGV], env, folders, links, kept, shifted, [SECCOMP])
 
 
 def has_on_disk(path: str) -> bool:

@@ -44,6 +44,8 @@ class Keeper:
         self._sending = asyncio.Lock()
         self.ends: dict[str, asyncio.Future[dict[str, Any]]] = {}
         """Box id -> what the keeper says when it has ended."""
+        self.begun: dict[str, asyncio.Future[list[int]]] = {}
+        """Box id -> this side's ends of what its first process has open; none if it could not be started."""
         self.loop.add_reader(control, self._hear)
         self._owner = os.getpid()
         self._hung_up = False
@@ -59,18 +61,27 @@ class Keeper:
     def _hear(self) -> None:
         while True:
             try:
-                message = self.control.recv(1 << 16)
+                message, fds, _, _ = socket.recv_fds(self.control, 1 << 16, 8)
             except BlockingIOError:
                 return
             except OSError:
-                message = b""
+                message, fds = b"", []
             if not message:
                 self._died()
                 return
             said = json.loads(message)
+            self._began(said.get("started") or said.get("failed"), fds)
             end = self.ends.pop(said.get("exit") or said.get("failed"), None)
             if end is not None and not end.done():
                 end.set_result(said)
+
+    def _began(self, box: str | None, fds: list[int]) -> None:
+        begun = self.begun.pop(box or "", None)
+        if begun is not None and not begun.done():
+            begun.set_result(fds)
+        else:  # nobody waits for it any more
+            for fd in fds:
+                os.close(fd)
 
     def _died(self) -> None:
         self._hung_up = True
@@ -79,6 +90,8 @@ class Keeper:
         for end in ends.values():
             if not end.done():
                 end.set_result({"error": "the keeper of the local boxes died"})
+        for box in list(self.begun):
+            self._began(box, [])
 
     async def _send(self, message: dict[str, Any], fds: list[int]) -> None:
         """Send when the keeper has room; one at a time, so in order."""
@@ -97,12 +110,15 @@ class Keeper:
                         self.loop.remove_writer(self.control)
 
     async def start(
-        self, box: str, layout: Layout, limits: dict[str, float], rlimits: dict[str, int], fds: list[int]
-    ) -> asyncio.Future[dict[str, Any]]:
-        """Ask for a box; the future has its end."""
+        self, box: str, layout: Layout, limits: dict[str, float], rlimits: dict[str, int], *, pipes: int
+    ) -> tuple[asyncio.Future[dict[str, Any]], asyncio.Future[list[int]]]:
+        """Ask for a box; the futures have its end, and what this side has of it: see `begun`."""
         request = {
             "id": box,
-            "argv": layout.argv,
+            "program": layout.program,
+            "options": layout.options,
+            "command": layout.command,
+            "pipes": pipes,
             "env": layout.env,
             "folders": layout.folders,
             "links": layout.links,
@@ -113,12 +129,14 @@ class Keeper:
             "rlimits": rlimits,
         }
         end = self.ends[box] = self.loop.create_future()
+        begun = self.begun[box] = self.loop.create_future()
         try:
-            await self._send(request, fds)
+            await self._send(request, [])
         except OSError as error:
             self.ends.pop(box, None)
+            self.begun.pop(box, None)
             raise SandboxLostError(f"the keeper of the local boxes is gone: {error}") from error
-        return end
+        return end, begun
 
     async def copy(self, box: str, folder: str, pipe: int) -> None:
         """Ask for what is in `folder` on the box's disk, to be written to `pipe`; see `keeper/copying.py`."""

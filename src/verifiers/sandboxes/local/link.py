@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
-from collections.abc import Sequence
 from typing import Any
 
 from verifiers.errors import SandboxLostError
 from verifiers.sandboxes.local.bwrap import Layout
 from verifiers.sandboxes.local.keeping import Keeper, lost
+from verifiers.sandboxes.local.shell import ERR, OUT, STATUS
 from verifiers.sandboxes.wire import Wire
 
 STOP_TIMEOUT_S = 20.0
@@ -44,33 +45,29 @@ class Link:
         """This side's ends of a lazy box's further descriptors."""
 
     async def begin(
-        self, plan: Layout, limits: dict[str, float], rlimits: dict[str, int], *, descriptors: Sequence[int] = ()
+        self, plan: Layout, limits: dict[str, float], rlimits: dict[str, int], *, shell_pids: int | None
     ) -> None:
-        """Ask the keeper for the box; its process gets pipes as `descriptors`, numbered on from its other files."""
-        ours, theirs = socket.socketpair()
-        far: list[int] = []
-        try:
-            self.words, end = os.pipe()
-            far.append(end)
-            for number in descriptors:
-                self.pipes[number], end = os.pipe()
-                far.append(end)
-            self.ended = await self.keeper.start(self.id, plan, limits, rlimits, [theirs.fileno(), *far])
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-            for fd in far:
+        """Ask the keeper for the box; `shell_pids` is how many processes one that starts as a shell may have."""
+        numbers = () if shell_pids is None else (OUT, ERR, STATUS)
+        self.ended, begun = await self.keeper.start(self.id, plan, limits, rlimits, pipes=len(numbers))
+        fds = await begun
+        if len(fds) < 2 + len(numbers):
+            for fd in fds:
                 os.close(fd)
-        if descriptors:
+            raise lost(self.id, self.ended.result()) if self.ended.done() else OSError(errno.EMFILE, "no room for it")
+        line, self.words, *pipes = fds
+        self.pipes = dict(zip(numbers, pipes, strict=True))
+        if shell_pids is not None:
             self.shell = _Shell()
             self.wire.open(self.shell)
+        ours = socket.socket(fileno=line)
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_unix_connection(lambda: _Line(self), sock=ours)
         self.transport = transport
         self.wire.write = transport.write
+        if shell_pids is not None:
+            transport.write(b"%d\n" % shell_pids)
         self.ended.add_done_callback(self._gone)
 
     def _gone(self, ended: asyncio.Future[dict[str, Any]]) -> None:

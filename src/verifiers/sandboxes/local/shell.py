@@ -11,11 +11,12 @@ OUT, ERR, STATUS = 4, 5, 6
 DROP = f"{OUT}>&- {ERR}>&- {STATUS}>&-"
 SCRIPT = f"""\
 exec 2>/dev/null
-ulimit -p "$1" || ulimit -u "$1"
-shift
+IFS= read -r pids
+ulimit -p "$pids" || ulimit -u "$pids"
 run() {{
   if cd "$1" && [ -x "$2" ] && [ ! -d "$2" ]; then
     shift 2
+    unset OLDPWD
     (LANG=C exec /usr/bin/env --default-signal=INT,QUIT "LANG=$LANG" "$@" </dev/null >&{OUT} 2>&{ERR} {DROP})
     echo $? >&{STATUS}
   else
@@ -30,8 +31,8 @@ while IFS= read -r line; do
   esac
 done
 """
-"""Arguments: how many processes, then the agent's command line. A line is `P`, or the arguments of `run`: a folder, a
-program, then variables and the program with its arguments.
+"""Arguments: the agent's command line. The first line is how many processes it may have; another is `P`, or what `run` is
+given: a folder, a program, then variables and the program with its arguments.
 
 A background command of a shell ignores interrupts; `env` undoes that, without loading a locale for itself.
 """

@@ -1,15 +1,14 @@
 """Starting and ending one box: its bounded tmpfs, its limits, and the bubblewrap process that makes the rest."""
 
 import contextlib
-import fcntl
 import os
-import resource
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from verifiers.sandboxes.local.keeper.cgroups import Cgroups
 from verifiers.sandboxes.local.keeper.copying import send_copy
+from verifiers.sandboxes.local.keeper.ends import Ends, high, make_ends
 from verifiers.sandboxes.local.keeper.kernel import (
     CLONE_NEWUSER,
     MS_NODEV,
@@ -19,7 +18,7 @@ from verifiers.sandboxes.local.keeper.kernel import (
     unmount,
     unshare,
 )
-from verifiers.sandboxes.local.keeper.seats import Seats
+from verifiers.sandboxes.local.keeper.seats import Seats, limit
 from verifiers.sandboxes.local.keeper.standing import let_go
 from verifiers.sandboxes.local.keeper.unified import UnifiedCgroups
 
@@ -61,29 +60,40 @@ class Boxes:
 
     def __init__(self, place: str, cgroups: Cgroups | UnifiedCgroups) -> None:
         self.place, self.cgroups = place, cgroups
-        self.seats = Seats(cgroups, self.become)
+        self.seats = Seats(cgroups)
         self.by_pid: dict[int, str] = {}
         self.by_id: dict[str, int] = {}
         self.copying: dict[int, str] = {}
         """Pid of what sends a copy of a box's files -> the box."""
 
-    def start(self, request: dict[str, Any], fds: list[int]) -> None:
-        """Start a box whose agent talks over `fds[0]` and complains on `fds[1]`."""
+    def start(self, request: dict[str, Any]) -> list[int]:
+        """Start a box; the runner's ends of what its first process has open."""
         box = request["id"]
         folder = f"{self.place}/boxes/{box}"
         self.make_disk(folder, request)
         try:
-            pid = self.seats.take(request, fds)
-            if pid is None:
-                self.cgroups.make(box, request["limits"])
-                fork = partial(self.cgroups.fork, box, request["limits"])
-                pid = shifted(fork) if request["shifted"] else fork()
-                if pid == 0:
-                    self.become(request, fds)
+            seat = self.seats.take(request)
+            pid, near = (seat.pid, seat.near) if seat is not None else self.fork(request)
         except OSError:
             self.remove(box)
             raise
         self.by_pid[pid], self.by_id[box] = box, pid
+        return near
+
+    def fork(self, request: dict[str, Any]) -> tuple[int, list[int]]:
+        """As `start`, where no process waits to become the box: its pid, and those ends."""
+        ends = make_ends(request["pipes"])
+        try:
+            self.cgroups.make(request["id"], request["limits"])
+            fork = partial(self.cgroups.fork, request["id"], request["limits"])
+            pid = shifted(fork) if request["shifted"] else fork()
+        except OSError:
+            ends.close([*ends.near, *ends.far])
+            raise
+        if pid == 0:
+            self.become(request, ends)
+        ends.close(ends.far)
+        return pid, ends.near
 
     def make_disk(self, folder: str, request: dict[str, Any]) -> None:
         """Everything the box may write is on one tmpfs of the size asked for."""
@@ -98,25 +108,20 @@ class Boxes:
         for name in request["kept"]:
             os.chown(f"{folder}/{name}", NOBODYS_ID, NOBODYS_ID, follow_symlinks=False)
 
-    def become(self, request: dict[str, Any], fds: list[int]) -> None:
-        """In the child: limits, descriptors, then bubblewrap. Never returns.
-
-        Descriptors: the agent's socket as 0 and 1, its complaints as 2, then the files to open, then further ones.
-        """
+    def become(self, request: dict[str, Any], ends: Ends) -> None:
+        """In the child: limits, descriptors, then bubblewrap. Never returns."""
         try:
-            os.dup2(fds[1], 2)
+            os.dup2(ends.far[1], 2)
+            self.seats.let_go()
             self.cgroups.enter(request["id"], request["limits"])
-            wanted = [fds[0], fds[0], fds[1], *(os.open(path, os.O_RDONLY) for path in request["open"]), *fds[2:]]
-            wanted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in wanted]  # out of the way of their targets
+            wanted = ends.numbered([high(os.open(path, os.O_RDONLY)) for path in request["open"]])
             for number, fd in enumerate(wanted):
                 os.dup2(fd, number)
             os.closerange(len(wanted), 4096)
             for name, value in request["rlimits"].items():
-                number = getattr(resource, f"RLIMIT_{name}")
-                hard = resource.getrlimit(number)[1]
-                value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-                resource.setrlimit(number, (value, value))
-            os.execve(request["argv"][0], request["argv"], request["env"])
+                limit(0, name, value)
+            argv = [request["program"], *request["options"], "--", *request["command"]]
+            os.execve(argv[0], argv, request["env"])
         except OSError as error:
             os.write(2, f"{error}\n".encode())
         finally:
@@ -131,6 +136,7 @@ class Boxes:
             return
         pid = os.fork()
         if pid == 0:
+            self.seats.let_go()
             top = f"{self.place}/boxes/{box}/{folder}"
             send_copy(top, pipe, lambda: self.cgroups.freeze(box), self.by_id[box])
         self.copying[pid] = box
@@ -168,6 +174,8 @@ class Boxes:
                 ended.append({"exit": box, "code": code, "out_of_memory": self.cgroups.was_out_of_memory(box)})
                 self.seats.leave(box)
                 self.remove(box)
+            else:
+                self.seats.forget(pid)
 
     def remove(self, box: str) -> None:
         folder = f"{self.place}/boxes/{box}"

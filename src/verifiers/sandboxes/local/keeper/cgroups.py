@@ -111,6 +111,10 @@ class Cgroups:
             if limits[LIMITS[controller]]:
                 self._write(controller, box, "cgroup.procs", 0)
 
+    def bring(self, box: str, pid: int) -> None:
+        """Put process `pid` into the memory cgroup of `box`."""
+        self._write("memory", box, "cgroup.procs", pid)
+
     def freeze(self, box: str) -> bool:
         """False: in version 1 each process would have to be moved, and other users' may not be."""
         return False

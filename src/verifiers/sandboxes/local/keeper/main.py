@@ -14,6 +14,7 @@ from typing import Any
 
 from verifiers.sandboxes.local.keeper.boxes import Boxes
 from verifiers.sandboxes.local.keeper.cgroups import Cgroups, own_cgroups
+from verifiers.sandboxes.local.keeper.ends import Ends
 from verifiers.sandboxes.local.keeper.kernel import (
     CLONE_NEWNS,
     CLONE_NEWPID,
@@ -150,9 +151,13 @@ def serve(control: socket.socket, boxes: Boxes) -> None:
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
     while True:
-        ready = poll.poll(0 if boxes.seats.lacking else None)
-        if not ready:
-            boxes.seats.add()
+        lacking = boxes.seats.lacking
+        ready = poll.poll(0 if lacking else None)
+        if lacking and not ready:
+            try:
+                boxes.seats.add(lacking)
+            except OSError:
+                boxes.seats.wanted[lacking] = 0  # until one is asked for again
         for fd, _ in ready:
             if fd == wake:
                 with contextlib.suppress(BlockingIOError):
@@ -173,7 +178,9 @@ def handle(control: socket.socket, boxes: Boxes, request: dict[str, Any], fds: l
         elif "copy" in request:
             boxes.copy(request["copy"], request["folder"], fds[0])
         else:
-            boxes.start(request, fds)
+            near = boxes.start(request)
+            socket.send_fds(control, [json.dumps({"started": request["id"]}).encode()], near)
+            Ends.close(near)
     except (OSError, ValueError, TypeError, OverflowError) as error:  # one odd request must not end all boxes
         control.send(json.dumps({"failed": request.get("id"), "error": str(error)}).encode())
     finally:
@@ -183,9 +190,11 @@ def handle(control: socket.socket, boxes: Boxes, request: dict[str, Any], fds: l
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
     with os.fdopen(int(sys.argv[2])) as file:
         setup = json.load(file)
     os.dup2(int(sys.argv[3]), 2)
+    os.close(int(sys.argv[3]))
     cgroups = Cgroups(setup["name"]) if own_cgroups() else UnifiedCgroups(setup["name"])
     is_root = os.geteuid() == 0
     try:
