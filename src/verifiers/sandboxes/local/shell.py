@@ -31,8 +31,8 @@ while IFS= read -r line; do
   esac
 done
 """
-"""Arguments: the agent's command line. The first line is how many processes it may have; another is `P`, or what `run` is
-given: a folder, a program, then variables and the program with its arguments.
+"""Arguments: the agent's command line. The first line is how many processes there may be; another is `P`, or what `run`
+is given: a folder, a program, then variables and the program with its arguments.
 
 A background command of a shell ignores interrupts; `env` undoes that, without loading a locale for itself.
 """
