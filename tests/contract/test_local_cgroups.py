@@ -1,5 +1,6 @@
 """Limits of local boxes as the kernel has them, and what cgroups of version 2 take to be used."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -155,6 +156,43 @@ async def test_ended_boxes_leave_few_cgroups(limited: LocalBackend):
 
     assert len([path for path in parent.iterdir() if path.is_dir()]) <= seats.KEPT + seats.MOST + 1
     assert all(name.startswith("seat-") for name in os.listdir(parent) if (parent / name).is_dir())
+
+
+def waiting_below(pid: int) -> list[int]:
+    """Bubblewraps that wait to become boxes, below process `pid`."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            below = waiting_below(int(child))
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            found += [int(child)] if b"--args" in words and not below else below
+    return found
+
+
+def all_reaped(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+async def test_boxes_start_where_those_that_waited_have_died(limited: LocalBackend):
+    spec = SandboxSpec(memory_mb=64, disk_mb=16)
+    async with start_sandbox("local", spec) as box:
+        memory_folder(box.id)
+    keeper = await limited.keeper()
+    deadline = time.monotonic() + 60
+    while not waiting_below(keeper.process.pid) and time.monotonic() < deadline:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
+    waiting = waiting_below(keeper.process.pid)
+    for pid in waiting:
+        os.kill(pid, signal.SIGKILL)
+    while not all_reaped(waiting) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    said = []
+    for number in range(4):
+        async with start_sandbox("local", spec) as box:
+            said.append((await box.exec(["/bin/echo", str(number)])).stdout)
+
+    assert waiting
+    assert said == [f"{number}\n" for number in range(4)]
 
 
 @pytest.fixture
