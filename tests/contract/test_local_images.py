@@ -391,3 +391,15 @@ def test_what_a_killed_process_was_making_is_removed_and_nothing_else(tmp_path: 
         store.prune(keep=lambda image: True)
 
     assert not list(tmp_path.iterdir())
+
+
+def test_images_are_open_to_the_users_of_boxes_whatever_the_umask(tmp_path: Path):
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("a/b/file"))
+    store, old = ImageStore(tmp_path / "images"), os.umask(0o077)
+    try:
+        root = store.root(store.add(tmp_path / "image.tar"))
+    finally:
+        os.umask(old)
+
+    assert {path.stat().st_mode & 0o777 for path in (root, root / "a", root / "a" / "b")} == {0o755}

@@ -239,6 +239,7 @@ def wake(function):
     import _signal  # pyright: ignore[reportMissingImports]
 
     read_end, write_end = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])  # who starts the agent may hold back what tells of ends
     _signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     _signal.signal(17, lambda number, frame: None)  # SIGCHLD
     _signal.signal(2, _signal.SIG_IGN)  # as process 1 the agent is safe from all signals but those it handles

@@ -145,6 +145,7 @@ class ImageStore:
         with self.staging() as staging:
             root = staging / "root"
             root.mkdir()
+            root.chmod(0o755)
             give(root, 0, 0)
             settings = fill(root)
             image = replace(

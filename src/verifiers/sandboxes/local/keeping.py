@@ -222,9 +222,11 @@ async def _keeper_in_scope(setup: dict[str, Any]) -> Keeper | None:
 
 def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool) -> dict[str, Any]:
     copies, links = host.etc_copies()
-    os.makedirs(image_folder, exist_ok=True)
-    programs = mount_folder()
-    programs.mkdir(parents=True, exist_ok=True)
+    programs = str(mount_folder())
+    for folder in (image_folder, programs):
+        os.makedirs(folder, exist_ok=True)
+        if os.geteuid() == 0:  # boxes have other users, whatever this process's umask
+            os.chmod(folder, 0o755)
     return {
         "name": f"vf-{current_owner()}-{RUN}-{next(_numbers)}",  # a name taken twice would mean no cgroups
         "place": PLACE,
@@ -240,7 +242,7 @@ def _setup(binds: list[tuple[str, str]], image_folder: str, pid_namespace: bool)
         "copies": [(path, path.lstrip("/")) for path in copies],
         "links": {path.lstrip("/"): target for path, target in links.items()},
         "programs": [(os.path.realpath("/bin/sh"), SHELL)],
-        "binds": [*binds, (image_folder, "images"), (str(programs), "programs"), (str(carried.unpacked()), "agent")],
+        "binds": [*binds, (image_folder, "images"), (programs, "programs"), (str(carried.unpacked()), "agent")],
     }
 
 

@@ -138,6 +138,7 @@ def _target(name: str, root: Path) -> Path:
     for part in target.parent.relative_to(missing).parts:
         missing /= part
         missing.mkdir()
+        missing.chmod(0o755)
         give(missing, 0, 0)
     return target
 

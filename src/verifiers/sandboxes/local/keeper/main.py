@@ -195,11 +195,11 @@ def main() -> None:
         setup = json.load(file)
     os.dup2(int(sys.argv[3]), 2)
     os.close(int(sys.argv[3]))
+    os.umask(0o022)  # what is made here is for the users of boxes
     cgroups = Cgroups(setup["name"]) if own_cgroups() else UnifiedCgroups(setup["name"])
     is_root = os.geteuid() == 0
     try:
         (enter_as_root if is_root else enter_as_user)(setup, cgroups, control)
-        os.umask(0o022)
         if isinstance(cgroups, UnifiedCgroups) and not works(cgroups):
             cgroups.folders.clear()
         boxes = Boxes(setup["place"], cgroups)

@@ -1,0 +1,41 @@
+"""Boxes on this machine are the same whatever their process was started with: masks, signals, descriptors."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+USE = """
+import asyncio, os, signal, sys
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+
+async def use(backend):
+    async with start_sandbox(backend, SandboxSpec(memory_mb=128, disk_mb=16)) as box:
+        await box.write("given", "text")
+        said = [(await asyncio.wait_for(box.exec("sleep 0.01 & wait; cat given"), 60)).stdout for _ in range(2)]
+        assert (await asyncio.wait_for(box.exec("sleep 99", timeout_s=0.2), 60)).timed_out
+        return said
+
+out = open(sys.argv[2], "w")
+exec(sys.argv[3])
+print(asyncio.run(use(sys.argv[1])), file=out, flush=True)
+"""
+SURROUNDINGS = {
+    "umask": "os.umask(0o077)",
+    "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})",
+    "ignored": "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "closed": "for fd in range(3): os.close(fd)",
+}
+
+
+@pytest.mark.parametrize("backend", ["local", "unsafe-local"])
+@pytest.mark.parametrize("surroundings", SURROUNDINGS)
+def test_boxes_work(backend: str, surroundings: str, tmp_path: Path):
+    argv = [sys.executable, "-c", USE, backend, str(tmp_path / "out"), SURROUNDINGS[surroundings]]
+    env = {**os.environ, "PYTHONPATH": SOURCE, "XDG_CACHE_HOME": str(tmp_path), "DOCKER_HOST": "unix:///nowhere"}
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+    assert (tmp_path / "out").read_text() == "['text', 'text']\n", ran.stderr
