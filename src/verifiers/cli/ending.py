@@ -5,10 +5,11 @@ Exit status: 0 done, 2 wrong input or a place that cannot be used, 130 interrupt
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, TypeAlias, cast
 
@@ -16,13 +17,26 @@ Say: TypeAlias = Callable[[Any], None]
 """Takes what a program is to read."""
 
 
-def ended(program: str, run: Callable[[], int | None], *, verbose: bool = False) -> int:
-    """The exit status of `run`: what it returns, 0 for None, or what its exception means."""
-    out = cast(object, sys.stdout)
-    if isinstance(out, io.TextIOWrapper):
-        out.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+def ended(
+    program: str,
+    parser: Callable[[], argparse.ArgumentParser],
+    run: Callable[[argparse.Namespace], int | None],
+    argv: Sequence[str] | None,
+) -> int:
+    """The exit status of a command: what `run` returns, 0 for None, or what its exception means.
+
+    Args:
+        parser: makes the one of the command line; `-v` among its options shows whole tracebacks.
+        argv: the command line; None: this process's.
+    """
+    verbose = False
     try:
-        status = run() or 0
+        out = cast(object, sys.stdout)
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+        arguments = parser().parse_args(argv)
+        verbose = "verbose" in arguments
+        status = run(arguments) or 0
         print(end="", flush=True)  # a full disk is to be noticed here, not by the interpreter's last breath
     except KeyboardInterrupt as stop:
         print(f"{program}: {stop}" if str(stop) else f"{program}: interrupted", file=sys.stderr)

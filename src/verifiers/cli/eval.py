@@ -6,35 +6,32 @@ Only argument parsing is loaded before it is known what is asked.
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import Any
+from collections.abc import Sequence
 
 from verifiers.cli.ending import ended, json_alone
-from verifiers.cli.options import given
+from verifiers.cli.options import given, parser
 
 PROG = "vf-eval"
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The exit status of one command."""
-    arguments = sys.argv[1:] if argv is None else argv
+    command = sys.argv[1:] if argv is None else argv
+    return ended(PROG, parser, lambda arguments: _run(arguments, command), argv)
+
+
+def _run(arguments: argparse.Namespace, command: Sequence[str]) -> int:
     values = given(arguments)
-
-    def run() -> int:
-        if "completion" in values:
-            return _print_completion(values["completion"])
-        return _evaluate(values, arguments)
-
-    return ended(PROG, run, verbose="verbose" in values)
-
-
-def _evaluate(values: dict[str, Any], arguments: list[str]) -> int:
+    if "completion" in values:
+        return _print_completion(values["completion"])
     from verifiers.cli.matrix import measure_all
     from verifiers.cli.settings import settings
 
     asked = settings(values)
     with json_alone(asked.as_json) as say:
-        return measure_all(asked, [PROG, *arguments], say)
+        return measure_all(asked, [PROG, *command], say)
 
 
 def _print_completion(shell: str) -> int:

@@ -101,10 +101,9 @@ def _default(run: Path, form: str, target: str) -> Path:
     return (run if run.is_dir() else run.parent) / f"{form}{_SUFFIX[target]}"
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 2 also if there is nothing to write."""
-    arguments = parser().parse_args(argv)
-    return ended(PROG, lambda: _export(arguments), verbose="verbose" in arguments)
+    return ended(PROG, parser, _export, argv)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import time
@@ -99,6 +98,8 @@ def _env(entries: Sequence[str]) -> dict[str, str]:
 
 
 def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
+    import asyncio
+
     from verifiers.errors import ConfigError
     from verifiers.sandboxes.local import export
 
@@ -113,6 +114,8 @@ def _add(store: ImageStore, arguments: argparse.Namespace) -> Image:
 
 
 def _build(store: ImageStore, arguments: argparse.Namespace) -> Image:
+    import asyncio
+
     from verifiers.sandboxes.local import export
 
     return asyncio.run(export.build(store, arguments.folder, name=arguments.name))
@@ -191,8 +194,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
-    arguments = parser().parse_args(argv)
-    return ended(PROG, lambda: _run(arguments), verbose="verbose" in arguments)
+    return ended(PROG, parser, _run, argv)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from verifiers.cli.ending import ended
@@ -29,16 +30,15 @@ def parser() -> OneLineParser:
     return made
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
-    arguments = parser().parse_args(argv)
-    return ended(PROG, lambda: print(_made(arguments)), verbose="verbose" in arguments)
+    return ended(PROG, parser, _make, argv)
 
 
-def _made(asked: argparse.Namespace) -> str:
+def _make(asked: argparse.Namespace) -> None:
     folder = create(asked.name, Path(asked.path))
     spelled = shlex.quote(str(folder))
-    return f"made {folder}; next:\n  python -m pip install -e {spelled}\n  vf-eval {folder.name.replace('_', '-')}"
+    print(f"made {folder}; next:\n  python -m pip install -e {spelled}\n  vf-eval {folder.name.replace('_', '-')}")
 
 
 def create(name: str, parent: Path) -> Path:

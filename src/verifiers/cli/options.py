@@ -6,7 +6,6 @@ Nothing heavy is imported here: `vf-eval --help` and completion run on this modu
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any, NamedTuple
 
 from verifiers.cli.parsing import OneLineParser, add_version
@@ -122,9 +121,9 @@ def parser() -> OneLineParser:
     return made
 
 
-def given(argv: list[str] | None = None) -> dict[str, Any]:
+def given(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options that the command line names, by their keys."""
-    values = vars(parser().parse_args(sys.argv[1:] if argv is None else argv))
+    values = dict(vars(arguments))
     values.pop("save_results", None)
     for option in OPTIONS:
         if option.many and len(values.get(option.name) or ()) == 1:

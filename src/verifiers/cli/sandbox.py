@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import errno
 import json
 import os
@@ -55,6 +54,8 @@ class Found(NamedTuple):
 
 
 async def _found(command: str, names: Sequence[str]) -> Found:
+    import asyncio
+
     from verifiers.errors import FaultKind, boundary
 
     found = Found([], {})
@@ -103,6 +104,8 @@ def _show(boxes: Sequence[BoxInfo], *, as_json: bool) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
     from verifiers.errors import SandboxError
     from verifiers.sandboxes.registry import backend_names
 
@@ -123,8 +126,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 2 if a backend that was named cannot be asked."""
-    arguments = parser().parse_args(argv)
-    return ended(PROG, lambda: _run(arguments), verbose="verbose" in arguments)
+    return ended(PROG, parser, _run, argv)
 
 
 if __name__ == "__main__":

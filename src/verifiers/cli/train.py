@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from verifiers.cli.ending import Say, ended, json_alone
@@ -25,7 +26,12 @@ def parser() -> OneLineParser:
     return made
 
 
-def _train(arguments: argparse.Namespace, say: Say) -> None:
+def _train(arguments: argparse.Namespace) -> None:
+    with json_alone(arguments.json) as say:
+        _trained(arguments, say)
+
+
+def _trained(arguments: argparse.Namespace, say: Say) -> None:
     from verifiers.training.plan import lines, read_plan, table
 
     plan = read_plan(arguments.config)
@@ -43,15 +49,9 @@ def _train(arguments: argparse.Namespace, say: Say) -> None:
     print(f"trained in {report.seconds:.0f} s; weights in {report.output_dir / 'model'}")
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """The exit status."""
-    arguments = parser().parse_args(argv)
-
-    def run() -> None:
-        with json_alone(arguments.json) as say:
-            _train(arguments, say)
-
-    return ended(PROG, run, verbose="verbose" in arguments)
+    return ended(PROG, parser, _train, argv)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from verifiers.cli.completion import SHELLS, script
-from verifiers.cli.options import OPTIONS, given
+from verifiers.cli.options import OPTIONS, given, parser
 from verifiers.cli.settings import EvalSettings, as_toml, settings
 from verifiers.errors import ConfigError
 
 
 def asked(*argv: str) -> EvalSettings:
-    return settings(given(list(argv)))
+    return settings(given(parser().parse_args(list(argv))))
 
 
 def test_every_option_is_a_setting_and_the_other_way_round():
@@ -103,7 +103,7 @@ def test_a_misspelt_key_of_the_file_names_the_right_one(tmp_path: Path):
 )
 def test_wrong_options_exit_2_with_one_line(argv: list[str], said: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
-        given(argv)
+        parser().parse_args(argv)
     printed = capsys.readouterr().err
 
     assert stopped.value.code == 2
