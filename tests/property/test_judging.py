@@ -1,11 +1,10 @@
 """Judges: no reply raises, a verdict is on the menu, and no text leaves its fence."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linear import assert_linear
 from verifiers.rubrics.judging import DEFAULT_JUDGE_PROMPT, fenced, fill, is_answers_doing
 from verifiers.rubrics.verdicts import parse_score, parse_verdict, parse_verdicts
 
@@ -54,9 +53,11 @@ def test_no_text_leaves_its_fence(text: str):
 @pytest.mark.parametrize("piece", [*PIECES, '{"', "GRADE: C ", "'GRADE: C' x "])
 def test_a_hostile_megabyte_is_read_in_linear_time(piece: str):
     text = piece * (1_000_000 // len(piece))
-    started = time.process_time()
-    for menu in MENUS:
-        parse_verdict(text, menu)
-    parse_score(text, 0, 10)
-    fill(DEFAULT_JUDGE_PROMPT, {"question": text, "answer": text, "response": text})
-    assert time.process_time() - started < 6.0
+
+    def read(text: str) -> None:
+        for menu in MENUS:
+            parse_verdict(text, menu)
+        parse_score(text, 0, 10)
+        fill(DEFAULT_JUDGE_PROMPT, {"question": text, "answer": text, "response": text})
+
+    assert_linear(read, text, enough_s=6.0)

@@ -1,7 +1,6 @@
 """Whatever a model writes as a tool call ends in arguments or in a typed error, in linear time."""
 
 import json
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from linear import assert_linear
 from verifiers.tools import ToolArgumentsError, parse_arguments, parse_tool_calls
 from verifiers.tools.text_calls import _CLOSED_BY  # pyright: ignore[reportPrivateUsage]
 
@@ -60,7 +60,5 @@ def test_calls_round_trip(arguments: dict[str, Any]):
 @pytest.mark.parametrize("piece", [*PIECES, "<tool_call></tool_call>", "[TOOL_CALLS]f{}", "<function=f><parameter=x>"])
 def test_a_hostile_megabyte_is_read_in_linear_time(piece: str):
     text = piece * (1_000_000 // len(piece))
-    started = time.process_time()
-    parse_tool_calls(text)
-    parse_tool_calls(f"<tool_call>{text}</tool_call>")
-    assert time.process_time() - started < 6.0
+    for form in ("{}", "<tool_call>{}</tool_call>"):
+        assert_linear(lambda text, form=form: parse_tool_calls(form.format(text)), text, enough_s=3.0)
