@@ -1,12 +1,14 @@
 """Arguments that nobody means reach no box: they are named at once, and the box goes on."""
 
 import math
+import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from verifiers.errors import ConfigError
-from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.errors import ConfigError, SandboxExecError, SandboxStartError
+from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
 
 
 @pytest.mark.parametrize("backend", ["local", "unsafe-local"])
@@ -39,3 +41,43 @@ async def test_odd_arguments_are_refused_and_harm_no_box(backend: str):
         assert await process.wait() == 137
         assert (await box.exec("sleep 5", timeout_s=-1)).timed_out
         assert (await box.exec("echo hi", max_output=0)).truncated
+
+
+@pytest.mark.parametrize("backend", ["local", "unsafe-local"])
+async def test_the_smallest_box_is_of_use(backend: str):
+    """With what every backend needs at least, a shell line of several programs runs, and files go in and out."""
+    spec = SandboxSpec(memory_mb=16, disk_mb=1, pids=8, cpus=0.5 if backend == "local" else None)
+    if backend == "local" and "cpu" not in (await get_backend("local").keeper()).cgroups:  # pyright: ignore
+        spec = replace(spec, cpus=None)
+    async with start_sandbox(backend, spec) as box:
+        for _ in range(2):
+            assert (await box.exec("ls / | sort | head -2 | wc -l")).stdout == "2\n"
+        await box.write("f", "x" * 100_000)
+        assert len(await box.read("f")) == 100_000
+
+
+async def test_a_user_that_a_box_cannot_have_is_named():
+    if os.geteuid() != 0:
+        pytest.skip("boxes of several users need root")
+    for user, said in (("nobodyhere", "no such user in the box: nobodyhere"), ("99999", "the box has no uid 99999")):
+        with pytest.raises(SandboxStartError, match=said):
+            async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=8, user=user)):
+                pass
+    async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=8, user="0")) as box:
+        for user in ("99999", "1:99999", "99999999999"):
+            with pytest.raises(SandboxExecError, match=r"the box has no [ug]id 99999"):
+                await box.exec("id", user=user)
+        assert (await box.exec("id -u", user="65534")).stdout == "65534\n"
+
+
+async def test_a_working_folder_that_cannot_be_is_named():
+    with pytest.raises(SandboxStartError, match="its working folder /etc/passwd/x: Not a directory"):
+        async with start_sandbox("local", SandboxSpec(memory_mb=64, disk_mb=8, workdir="/etc/passwd/x")):
+            pass
+
+
+async def test_files_that_the_disk_cannot_hold_say_so():
+    spec = SandboxSpec(memory_mb=64, disk_mb=1, files={"a": bytes(5 << 20)})
+    with pytest.raises(SandboxStartError, match="No space left on device; disk_mb=1 is too little"):
+        async with start_sandbox("local", spec):
+            pass

@@ -26,6 +26,16 @@ Network: TypeAlias = Literal["none", "allowlist", "full"]
 SNAPSHOT = "verifiers-snapshot"
 """What the names of snapshots begin with, where they have names."""
 
+LIMITS = {
+    "memory_mb": (16, 1 << 30, ": a box's agent takes some 6"),
+    "disk_mb": (1, 1 << 30, ""),
+    "pids": (8, 1 << 22, ": a box's own are some of them, and a shell line takes several"),
+}
+"""Least and most of what every box has, and why; less was tried on `local` and `docker`, where boxes start to fail at
+5 MB and 6 processes. The most is what kernels count to, and what no machine has."""
+LEAST_CPUS = 0.01
+"""Of the kernel: a millisecond in a tenth of a second."""
+
 MAX_OUTPUT = 1 << 20
 """Bytes kept of each of stdout and stderr by `exec` unless told otherwise."""
 
@@ -40,6 +50,10 @@ def check_env(env: Mapping[str, str]) -> None:
             raise ConfigError(f"environment entry {name!r}: {text!r} must be text, not {type(text).__name__}")
         if not name or "=" in name or "\0" in name + text:
             raise ConfigError(f"environment entry {name!r} has an empty name, a '=' in it, or a NUL byte")
+        try:
+            (name + text).encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"environment entry {name!r} is no text: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +86,7 @@ class SandboxSpec:
     """Absolute path in the box -> a folder of this machine it shows, read-only: programs installed once for many boxes.
     `local` shows only what lies below `verifiers.sandboxes.mounts.mount_folder()`."""
     files: Mapping[str, bytes | str | Path] = field(default_factory=dict)
-    """Path in the box (absolute or below `workdir`) -> content, or a file or folder on this machine to copy in."""
+    """Path in the box (absolute or from `workdir` on) -> content, or a file or folder on this machine to copy in."""
     setup: Sequence[str] = ()
     """Shell lines run in order after `files` are in; one that fails is a `SandboxStartError`."""
 
@@ -88,22 +102,44 @@ class SandboxSpec:
         if self.allow and self.network != "allowlist":
             raise ConfigError(f"allow={self.allow!r} needs network='allowlist', not {self.network!r}")
         AllowList(self.allow)
-        if self.user is not None and (not isinstance(self.user, str) or not self.user):  # pyright: ignore
+        if self.user is not None and not (isinstance(self.user, str) and self.user.isprintable() and self.user):  # pyright: ignore
             raise ConfigError(f"user {self.user!r} must be a name or 'uid[:gid]'; None means the default one")
-        for name in ("memory_mb", "disk_mb", "pids"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
-        for name in ("cpus", "timeout_s"):
-            value = getattr(self, name)
-            if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
-                raise ConfigError(f"{name}={value!r} must be a number above 0; None means no limit")
+        self._check_limits()
         check_env(self.env)
+        self._check_contents()
         for path in self.mounts:
             if not path.startswith("/") or ".." in path.split("/") or ":" in path:
                 raise ConfigError(f"mount {path!r} must be an absolute path without '..' and ':'")
+
+    def _check_limits(self) -> None:
+        for name, (least, most, why) in LIMITS.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise ConfigError(f"{name}={value!r} must be a whole number from {least} to {most}{why}")
+        for name, least in (("cpus", LEAST_CPUS), ("timeout_s", 0)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if (
+                not isinstance(value, (int, float))
+                or isinstance(value, bool)
+                or not least <= value < math.inf
+                or not value
+            ):
+                allowed = f"a number of at least {least}" if least else "a number above 0"
+                raise ConfigError(f"{name}={value!r} must be {allowed}; None means no limit")
+
+    def _check_contents(self) -> None:
+        for path, content in self.files.items():
+            if not isinstance(path, str) or not path or "\0" in path:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"file {path!r} must be a path in the box, without NUL bytes")
+            if not isinstance(content, (bytes, str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"file {path!r} must be bytes, text or a Path, not {type(content).__name__}")
         if isinstance(self.setup, str):
             raise ConfigError("setup takes a list of shell lines, not one string")
+        for line in self.setup:
+            if not isinstance(line, str) or "\0" in line:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"setup line {line!r} must be a shell line, without NUL bytes")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,21 @@ def check_limits(timeout_s: float | None, max_output: int) -> None:
         raise ConfigError(f"max_output={max_output!r} must be a whole number of at least 0")
 
 
+def check_command(command: Command) -> None:
+    """
+    Raises:
+        ConfigError: it is neither a shell line nor a list of arguments.
+    """
+    argv = [command] if isinstance(command, str) else command
+    try:
+        if isinstance(argv, bytes) or not all(isinstance(word, str) for word in argv):  # pyright: ignore
+            raise TypeError
+        for word in argv:
+            word.encode("utf-8", "surrogateescape")
+    except (TypeError, UnicodeEncodeError):
+        raise ConfigError(f"command {command!r:.300} must be a shell line or a list of arguments, all text") from None
+
+
 def request(
     command: Command,
     *,
@@ -38,9 +53,10 @@ def request(
     """The payload of an `x` or `s` frame.
 
     Raises:
-        ConfigError: a limit or an environment entry that is none.
+        ConfigError: a command, a limit or an environment entry that is none.
         SandboxExecError: an argument holds a NUL byte, or there is none.
     """
+    check_command(command)
     check_limits(timeout_s, max_output)
     check_env(env or {})
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)

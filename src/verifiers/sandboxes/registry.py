@@ -7,6 +7,7 @@ taking it is said aloud. Nothing ever falls back to less isolation.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -166,10 +167,15 @@ async def _prune_once(backend: Backend) -> None:
 
 async def _prepare(box: Sandbox, spec: SandboxSpec) -> None:
     for path, content in spec.files.items():
-        if isinstance(content, Path):
-            await box.upload(content, path)
-        else:
-            await box.write(path, content)
+        try:
+            if isinstance(content, Path):
+                await box.upload(content, path)
+            else:
+                await box.write(path, content)
+        except OSError as error:
+            full = f"; disk_mb={spec.disk_mb} is too little" if error.errno in (errno.ENOSPC, errno.EFBIG) else ""
+            said = f"{error.strerror or error}{full}"
+            raise SandboxStartError(f"file {path[:200]!r} could not be put into the box: {said}") from error
     for line in spec.setup:
         try:
             result = await box.exec(line)

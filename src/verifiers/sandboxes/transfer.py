@@ -67,9 +67,12 @@ class _Incoming:
 
 
 def encoded(path: str) -> bytes:
-    if not path or "\0" in path:
-        raise SandboxPolicyError(f"{path!r} is no path")
-    return os.fsencode(path)
+    try:
+        if path and "\0" not in path:
+            return os.fsencode(path)
+    except UnicodeEncodeError:
+        pass
+    raise SandboxPolicyError(f"{path!r:.300} is no path")
 
 
 async def read(wire: Wire, path: str, max_bytes: int | None) -> bytes:

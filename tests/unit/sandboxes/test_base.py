@@ -19,15 +19,15 @@ from verifiers.sandboxes.registry import usable_backend
         ({"workdir": "relative"}, "absolute"),
         ({"network": "some"}, "none, allowlist, full"),
         ({"allow": ("example.org",)}, "network='allowlist'"),
-        ({"memory_mb": 0}, "at least 1"),
+        ({"memory_mb": 0}, "whole number from 16"),
         ({"timeout_s": 0}, "above 0"),
         ({"env": {"A=B": "c"}}, "'='"),
         ({"env": {"A": "c\0"}}, "NUL"),
         ({"setup": "true"}, "list of shell lines"),
         ({"memory_mb": "512"}, "whole number"),
         ({"memory_mb": 512.5}, "whole number"),
-        ({"cpus": float("nan")}, "number above 0"),
-        ({"cpus": "1"}, "number above 0"),
+        ({"cpus": float("nan")}, "number of at least"),
+        ({"cpus": "1"}, "number of at least"),
         ({"timeout_s": float("inf")}, "None means no limit"),
         ({"workdir": "/a/../b"}, "without '..'"),
         ({"rootfs": ""}, "names nothing"),
@@ -41,6 +41,23 @@ from verifiers.sandboxes.registry import usable_backend
 def test_a_spec_that_contradicts_itself_is_refused(fields, said):
     with pytest.raises(ConfigError, match=said):
         SandboxSpec(**fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "odd"),
+    [
+        ("pids", "from 8 to 4194304: a box's own are some of them", (0, 1, 7, 1 << 40, True, 8.0, "64")),
+        ("memory_mb", "from 16 to 1073741824: a box's agent takes some 6", (0, 1, 15, 1 << 40, True)),
+        ("disk_mb", "from 1 to 1073741824", (0, -1, 1 << 40)),
+        ("cpus", "at least 0.01", (0, 0.001, -1, float("nan"), float("inf"), True, "1")),
+        ("timeout_s", "above 0", (0, -1.0, float("nan"), float("inf"), False)),
+    ],
+)
+def test_a_limit_no_box_can_have_is_refused_with_what_it_can(name, allowed, odd):
+    for value in odd:
+        with pytest.raises(ConfigError, match=allowed) as caught:
+            SandboxSpec(**{name: value})
+        assert f"{name}={value!r}" in str(caught.value)
 
 
 def test_an_unknown_backend_names_the_near_one():

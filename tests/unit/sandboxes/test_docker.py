@@ -58,12 +58,12 @@ def test_what_is_closed_to_this_user_is_no_engine():
 
 
 def test_a_container_gets_limits_and_no_rights():
-    spec = SandboxSpec(memory_mb=64, cpus=0.5, pids=7, disk_mb=3, env={"A": "b=c"}, user="1000:1000")
+    spec = SandboxSpec(memory_mb=64, cpus=0.5, pids=9, disk_mb=3, env={"A": "b=c"}, user="1000:1000")
     body = container(spec, "img", ["agent"], quota=False)
     given = body["HostConfig"]
 
     assert (given["Memory"], given["MemorySwap"], given["NanoCpus"]) == (64 << 20, 64 << 20, 500_000_000)
-    assert (given["PidsLimit"], given["NetworkMode"], given["IpcMode"]) == (7, "none", "private")
+    assert (given["PidsLimit"], given["NetworkMode"], given["IpcMode"]) == (9, "none", "private")
     assert (given["CapDrop"], given["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
     assert {"Name": "fsize", "Soft": 3 << 20, "Hard": 3 << 20} in given["Ulimits"]
     assert not {"Privileged", "Binds", "Mounts", "CapAdd", "Devices", "StorageOpt"} & set(given)

@@ -74,7 +74,12 @@ def user_ids(text):
         raise OSError(errno.ENOENT, f"no such user in the box: {name}")
     if group and wanted is None:
         raise OSError(errno.ENOENT, f"no such group in the box: {group}")
-    return uid, wanted if group else gid, groups
+    gid = wanted if group else gid
+    for number, kind in ((uid, b"uid"), (gid, b"gid")):
+        held = [[int(part) for part in line.split()] for line in lines_of(b"/proc/self/" + kind + b"_map")]
+        if held and not any(first <= (number or 0) < first + count for first, _, count in held):
+            raise OSError(errno.EINVAL, f"the box has no {kind.decode()} {number}")
+    return uid, gid, groups
 
 
 def lines_of(path):

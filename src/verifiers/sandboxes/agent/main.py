@@ -25,7 +25,7 @@ from verifiers.sandboxes.agent.files import (
     make_folders,
     tree_frames,
 )
-from verifiers.sandboxes.agent.io import READ, Refused, channels, fail, on_ready, poll, send
+from verifiers.sandboxes.agent.io import READ, Refused, channels, fail, on_ready, poll, send, shown
 from verifiers.sandboxes.agent.processes import kill_all, kill_below, kill_others, my_pid, reapers
 from verifiers.sandboxes.agent.relays import connect, listen_at, listen_on
 
@@ -52,9 +52,9 @@ def hello(channel, fields):
             file_owner.extend(ids[:2])
     try:
         make_folders(fields[1])
-    except OSError:
+    except OSError as error:
         if fields[4] == b"0":  # else it was there, and what it is now is what they made of it
-            raise
+            raise OSError(error.errno, f"its working folder {shown(fields[1])}: {error.strerror}") from None
     hide_from_debuggers()
     send(channel, b"H", b"%d %d %d" % (my_pid, my_uid, sys.version_info[1]))
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from verifiers.errors import SandboxError, SandboxLostError
 from verifiers.sandboxes.base import MAX_OUTPUT, Command, ExecResult, check_env
-from verifiers.sandboxes.commands import AGENT_GRACE_S, check_limits
+from verifiers.sandboxes.commands import AGENT_GRACE_S, check_command, check_limits
 from verifiers.sandboxes.local.shell import ERR, MAX_LINE, OUT, STATUS, line_for
 from verifiers.sandboxes.local.snapshots import LocalSandbox
 
@@ -134,6 +134,7 @@ class LazySandbox(LocalSandbox):
         timeout_s: float | None = None,
         max_output: int = MAX_OUTPUT,
     ) -> ExecResult:
+        check_command(command)
         check_limits(timeout_s, max_output)
         check_env(env or {})
         if self._first is None and self._becoming is None and stdin is None and user is None:
