@@ -151,13 +151,7 @@ def serve(control: socket.socket, boxes: Boxes) -> None:
     poll.register(control, select.POLLIN)
     poll.register(wake, select.POLLIN)
     while True:
-        lacking = boxes.seats.lacking
-        ready = poll.poll(0 if lacking else None)
-        if lacking and not ready:
-            try:
-                boxes.seats.add(lacking)
-            except OSError:
-                boxes.seats.wanted[lacking] = 0  # until one is asked for again
+        ready = poll.poll(0 if boxes.seats.lacking else None)
         for fd, _ in ready:
             if fd == wake:
                 with contextlib.suppress(BlockingIOError):
@@ -169,6 +163,12 @@ def serve(control: socket.socket, boxes: Boxes) -> None:
                 if not message:
                     return
                 handle(control, boxes, json.loads(message), fds)
+        lacking = boxes.seats.lacking
+        if lacking:  # one at a time, so that nobody waits for all; but always, as a start without one costs more
+            try:
+                boxes.seats.add(lacking)
+            except OSError:
+                boxes.seats.wanted[lacking] = 0  # until one is asked for again
 
 
 def handle(control: socket.socket, boxes: Boxes, request: dict[str, Any], fds: list[int]) -> None:
