@@ -25,6 +25,7 @@ import pytest
 
 from verifiers.errors import ConfigError, SandboxExecError, SandboxLostError, SandboxPolicyError, SandboxStartError
 from verifiers.sandboxes import Backend, Sandbox, SandboxSpec, get_backend, start_sandbox
+from verifiers.testing.refusals import RefusesOddArguments
 
 SECRET = "conformance-secret-3f1c"
 PATIENCE_S = 60.0
@@ -117,7 +118,7 @@ def echo_server(folder: Path) -> Iterator[Path]:
         thread.join(PATIENCE_S)
 
 
-class SandboxConformance:
+class SandboxConformance(RefusesOddArguments):
     """What `verifiers.sandboxes.base` promises, backend by backend."""
 
     backend: ClassVar[str | Backend] = "local"
@@ -449,31 +450,6 @@ class SandboxConformance:
         with pytest.raises(SandboxStartError, match="exited with 5"):
             async with start_sandbox(self.backend, self._spec(setup=["echo why >&2; exit 5"])):
                 pass
-
-    @pytest.mark.parametrize(
-        "files",
-        [{"a": "1", "a/b": "2"}, {".": "1"}, {"n" * 300: "1"}, {"a": Path("/no/such/file")}],
-        ids=["below a file", "a folder", "a long name", "none there"],
-    )
-    async def test_a_file_that_cannot_be_put_in_is_a_start_error(self, files: dict[str, str | Path]) -> None:
-        """It is named, and nothing of the box is left."""
-        with pytest.raises(SandboxStartError, match=r"file '\S+' could not be put into the box: \S"):
-            async with start_sandbox(self.backend, self._spec(files=files)):
-                pass
-
-    async def test_what_no_command_can_be_is_refused(self, box: Sandbox) -> None:
-        """At once, and the box goes on."""
-        for odd in (None, 5, b"echo", ["echo", 1], ["echo", b"1"], ["echo", "\ud800"]):
-            with pytest.raises(ConfigError, match="must be a shell line or a list of arguments"):
-                await box.exec(odd)  # pyright: ignore[reportArgumentType]
-            with pytest.raises(ConfigError, match="must be a shell line or a list of arguments"):
-                await box.spawn(odd)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(ConfigError, match="is no text"):
-            await box.exec("echo", env={"A": "\ud800"})
-        for path in ("", "a\0b", "\ud800"):
-            with pytest.raises(SandboxPolicyError, match="is no path"):
-                await box.read(path)
-        assert (await box.exec("echo on")).stdout == "on\n"
 
     async def test_ending_all_processes(self, box: Sandbox) -> None:
         left = await box.exec("trap '' TERM; (setsid sleep 1117 >/dev/null 2>&1 &); sleep 1117 >/dev/null 2>&1 &")
