@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 from verifiers.errors import SandboxError, SandboxLimitError, SandboxLostError
 from verifiers.sandboxes.local.images import UNPACKING, give, remove_tree
+from verifiers.sandboxes.local.keeper.attributes import attributes_of, set_attributes
 from verifiers.sandboxes.local.keeper.copying import DEEPEST, LONGEST, OPAQUE
 from verifiers.sandboxes.local.unpack import kept_mode
 
@@ -73,6 +74,7 @@ class Layer:
                     os.lchown(target, found.st_uid, found.st_gid)
                     if _is_opaque(entry.path):
                         os.setxattr(target, OPAQUE, b"y")
+                    set_attributes(target, attributes_of(entry.path))
                     self.folders[path] = stat.S_IMODE(found.st_mode), found.st_mtime_ns
                     waiting.append(path)
                 else:
@@ -138,6 +140,7 @@ class Layer:
             self.line = line
             give(target, line["uid"], line["gid"])
             os.ftruncate(self.file, line["size"])
+            set_attributes(self.file, _attributes(line))
         elif stat.S_ISLNK(mode):
             os.symlink(line["link"], target)
             give(target, line["uid"], line["gid"])
@@ -159,6 +162,7 @@ class Layer:
         if in_base and hides:
             os.setxattr(target, OPAQUE, b"y")
         self.shows[path] = in_base and not hides
+        _replace_attributes(target, _attributes(line))
         give(target, line["uid"], line["gid"])
         self.folders[path] = line["mode"], line["time"]
 
@@ -192,6 +196,17 @@ class Layer:
             if _kind(target) == stat.S_IFDIR and os.path.realpath(target) == target:  # it may have been replaced since
                 os.chmod(target, kept_mode(mode) | (0 if self.as_root else stat.S_IRUSR | stat.S_IXUSR))
                 os.utime(target, ns=(time_ns, time_ns))
+
+
+def _attributes(line: dict[str, Any]) -> dict[str, bytes]:
+    return {name: bytes.fromhex(value) for name, value in line.get("attributes", {}).items()}
+
+
+def _replace_attributes(folder: str, attributes: dict[str, bytes]) -> None:
+    """Of a folder that an older layer may have had others of."""
+    for name in attributes_of(folder).keys() - attributes.keys():
+        os.removexattr(folder, name)
+    set_attributes(folder, attributes)
 
 
 def _lines(stream: BinaryIO) -> Iterator[dict[str, Any]]:

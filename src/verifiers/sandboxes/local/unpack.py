@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from verifiers.errors import ConfigError
+from verifiers.sandboxes.local.keeper.attributes import attributes_of, set_attributes
 from verifiers.sandboxes.local.trees import Settings, give, remove_tree
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
+PAX = "SCHILY.xattr."
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -67,6 +69,8 @@ def _copy_entry(path: Path, target: Path) -> None:
         shutil.copyfile(path, target)
     else:
         return  # devices and sockets mean nothing in a box
+    if not stat.S_ISLNK(found.st_mode):
+        set_attributes(str(target), attributes_of(str(path)))
     give(target, found.st_uid, found.st_gid)
     if not stat.S_ISLNK(found.st_mode):
         os.chmod(target, kept_mode(found.st_mode))
@@ -85,6 +89,7 @@ def _extract(archive: tarfile.TarFile, root: Path) -> None:
             if target.is_symlink() or (target.exists() and not target.is_dir()):
                 target.unlink()
             target.mkdir(exist_ok=True)
+            set_attributes(str(target), _attributes(entry))
             give(target, entry.uid, entry.gid)
             folders.append((target, entry))
         elif not entry.isdev():  # devices mean nothing in a box
@@ -117,10 +122,20 @@ def _extract_file(archive: tarfile.TarFile, entry: tarfile.TarInfo, target: Path
         assert content is not None
         with content, target.open("xb") as file:
             shutil.copyfileobj(content, file, 1 << 20)
+            set_attributes(file.fileno(), _attributes(entry))
     give(target, entry.uid, entry.gid)
     if not entry.issym():
         os.chmod(target, kept_mode(entry.mode or 0o644) | stat.S_IRUSR)
     os.utime(target, (entry.mtime, entry.mtime), follow_symlinks=False)
+
+
+def _attributes(entry: tarfile.TarInfo) -> dict[str, bytes]:
+    """The extended attributes an entry has by the pax headers that GNU tar, Docker and libarchive write."""
+    return {
+        name.removeprefix(PAX): value.encode("utf-8", "surrogateescape")
+        for name, value in entry.pax_headers.items()
+        if name.startswith(PAX)
+    }
 
 
 def _target(name: str, root: Path) -> Path:

@@ -12,7 +12,19 @@ from pathlib import Path
 
 from verifiers.sandboxes.onefile import one_file
 
-PARTS = ("kernel", "cgroups", "delegated", "unified", "ends", "seats", "standing", "copying", "boxes", "main")
+PARTS = (
+    "kernel",
+    "cgroups",
+    "delegated",
+    "unified",
+    "ends",
+    "seats",
+    "standing",
+    "attributes",
+    "copying",
+    "boxes",
+    "main",
+)
 FIRST_ID = 0x70000000
 """Ids of boxes on a machine where the keeper starts as root: outside what accounts, containers and services use."""
 ID_COUNT = 65536

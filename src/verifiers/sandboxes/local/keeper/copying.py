@@ -12,6 +12,7 @@ import signal
 import stat
 from collections.abc import Callable
 
+from verifiers.sandboxes.local.keeper.attributes import attributes_of
 from verifiers.sandboxes.local.keeper.kernel import die_with_parent
 from verifiers.sandboxes.local.keeper.standing import Standstill
 
@@ -67,7 +68,7 @@ class Copy:
         if stat.S_ISREG(mode):
             self.send_file(path, found, line)
         elif stat.S_ISDIR(mode):
-            self.say(**line, opaque=is_opaque(f"/{path}"))
+            self.say(**line, opaque=is_opaque(f"/{path}"), **told(attributes_of(f"/{path}")))
         elif stat.S_ISLNK(mode):
             self.say(**line, link=os.readlink(f"/{path}"))
         elif stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and found.st_rdev == 0):  # the latter: a whiteout
@@ -85,7 +86,7 @@ class Copy:
             if os.fstat(file).st_ino == found.st_ino:
                 if found.st_nlink > 1:
                     self.linked[found.st_ino] = path
-                self.say(**line, size=found.st_size)
+                self.say(**line, size=found.st_size, **told(attributes_of(file)))
                 self.send_content(file, found.st_size)
         finally:
             os.close(file)
@@ -105,6 +106,11 @@ class Copy:
                 self.say(data=at, length=len(data))
                 self.pipe.write(data)
                 at += len(data)
+
+
+def told(attributes: dict[str, bytes]) -> dict[str, object]:
+    """What a line says of extended attributes."""
+    return {"attributes": {name: value.hex() for name, value in attributes.items()}} if attributes else {}
 
 
 def is_opaque(path: str) -> bool:
