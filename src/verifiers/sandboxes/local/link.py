@@ -63,14 +63,15 @@ class Link:
         ours = socket.socket(fileno=line)
         ours.setblocking(False)
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_unix_connection(lambda: _Line(self), sock=ours)
+        transport, _ = await loop.create_unix_connection(lambda: Line(self), sock=ours)
         self.transport = transport
         self.wire.write = transport.write
         if shell_pids is not None:
             transport.write(b"%d\n" % shell_pids)
-        self.ended.add_done_callback(self._gone)
+        self.ended.add_done_callback(self.gone)
 
-    def _gone(self, ended: asyncio.Future[dict[str, Any]]) -> None:
+    def gone(self, ended: asyncio.Future[dict[str, Any]]) -> None:
+        """What it ended of is the error of whoever waits for it."""
         if not ended.cancelled():
             self.wire.lose(lost(self.id, ended.result()))
 
@@ -108,7 +109,7 @@ class Link:
         self.pipes = {}
 
 
-class _Line(asyncio.Protocol):
+class Line(asyncio.Protocol):
     """Bytes from the agent."""
 
     def __init__(self, link: Link) -> None:
@@ -124,8 +125,10 @@ class _Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The agent is gone; the keeper tells why, late if the box is short of memory."""
         ended = self.link.ended
-        if ended is None or ended.done():
-            self.link.wire.lose(SandboxLostError(f"sandbox {self.link.id} is gone"))
+        if ended is not None and ended.done():  # what is called back for it may only be waiting behind this
+            self.link.gone(ended)
+        elif ended is None:
+            self._give_up()
         else:
             asyncio.get_running_loop().call_later(STOP_TIMEOUT_S, self._give_up)
 
