@@ -1,7 +1,6 @@
 """Runs the commands as a user's shell would: separate processes, real files, real signals."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +35,8 @@ def vf_eval(
 
 
 def start(*arguments: str, cwd: Path, **variables: str) -> subprocess.Popen[str]:
-    """A running `vf-eval`, in a process group of its own; hears Ctrl-C also where the tests run in the background."""
+    """A running `vf-eval`, in a process group of its own."""
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(
         command("eval", *arguments), cwd=cwd, env=environment(**variables), start_new_session=True, **pipes
     )
