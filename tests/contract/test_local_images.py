@@ -173,6 +173,9 @@ async def test_root_of_a_box_is_root_of_its_files_only(root: Path):
         with pytest.raises(SandboxExecError, match="no such group"):
             await box.exec("id", user="alice:nosuch")
         assert (await box.exec("echo x >/proc/sys/vm/drop_caches")).exit_code != 0
+        await box.exec("rm /etc/passwd; mkfifo /etc/passwd")
+        with pytest.raises(SandboxExecError, match="no such user"):
+            await asyncio.wait_for(box.exec("id", user="alice"), 60)
     async with start_sandbox("local", SandboxSpec(rootfs=root, user="alice", files={"given": "x"})) as box:
         assert (await box.exec("id -un; stat -c %U given .; echo y >>given && cat given")).stdout.split() == [
             "alice",

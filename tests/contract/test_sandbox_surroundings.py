@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import needs
+from verifiers.errors import SandboxStartError
+from verifiers.sandboxes import SandboxSpec, start_sandbox
+from verifiers.sandboxes.unsafe import UnsafeLocalBackend
+
 SOURCE = str(Path(__file__).parents[2] / "src")
 USE = """
 import asyncio, os, signal, sys
@@ -39,3 +44,21 @@ def test_boxes_work(backend: str, surroundings: str, tmp_path: Path):
     ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
     assert (tmp_path / "out").read_text() == "['text', 'text']\n", ran.stderr
+
+
+class Unprunable(UnsafeLocalBackend):
+    async def prune(self):
+        raise PermissionError(13, "Permission denied", "/home/user/.cache/verifiers/images/.removed-by-root")
+
+
+async def test_what_cannot_be_removed_keeps_nobody_from_starting(caplog: pytest.LogCaptureFixture):
+    async with start_sandbox(Unprunable(), SandboxSpec()) as box:
+        assert (await box.exec("echo hi")).stdout == "hi\n"
+    assert "could not be removed" in caplog.text
+
+
+@needs.DOCKER
+async def test_a_cache_that_cannot_be_written_is_a_start_error(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    with pytest.raises(SandboxStartError, match="/proc/nowhere"):
+        await needs.docker_backend().start(SandboxSpec(memory_mb=64, disk_mb=16))

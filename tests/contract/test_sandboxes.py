@@ -1,5 +1,6 @@
 """The shipped conformance suite over every backend of ours."""
 
+import asyncio
 import socket
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
@@ -102,3 +103,19 @@ def test_the_documentation_shows_the_example_as_it_is():
     shown = example[example.index("import asyncio") : example.index("async def main")].strip()
 
     assert shown in (root / "docs" / "sandboxes.md").read_text()
+
+
+@pytest.mark.parametrize("backend", ["local", "unsafe-local"])
+async def test_trees_of_any_depth_go_in_and_go(backend: str, tmp_path: Path):
+    folder = tmp_path / "deep"
+    for _ in range(1000):
+        folder.mkdir()
+        folder /= "d"
+    try:
+        async with start_sandbox(backend, SandboxSpec(memory_mb=128, disk_mb=32)) as box:
+            await box.upload(tmp_path / "deep", "deep")
+            assert (await box.exec("find deep | wc -l")).stdout.strip() == "1000"
+    finally:  # Python's own removal runs out of stack
+        removing = await asyncio.create_subprocess_exec("rm", "-rf", str(tmp_path / "deep"))
+        await removing.wait()
+    assert box.id not in [info.id for info in await get_backend(backend).ls()]

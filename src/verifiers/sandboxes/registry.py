@@ -158,7 +158,7 @@ async def _prune_once(backend: Backend) -> None:
     _pruned.add(backend)
     try:
         removed = await asyncio.wait_for(backend.prune(), PRUNE_TIMEOUT_S)
-    except (SandboxError, TimeoutError) as error:
+    except (SandboxError, OSError) as error:  # time-outs too, and what root has left in this user's cache
         log.warning("boxes of dead processes could not be removed: %s", error)
         return
     if removed:

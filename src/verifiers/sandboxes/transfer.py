@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -18,6 +19,10 @@ from verifiers.sandboxes.wire import CHUNK, Grants, Wire
 
 MAX_ENTRIES = 1_000_000
 """Entries of one tree that are copied out of a box."""
+DEEPEST = 256
+"""Levels of folders that are copied out of a box: whoever removes the copy goes down as many."""
+AT_ONCE = 32
+"""Entries that are read of this machine's disk, and sent, before others have their turn."""
 
 
 @contextmanager
@@ -160,6 +165,8 @@ class _Tree:
         parent = path.rpartition("/")[0]
         if any(part in ("", ".", "..") for part in parts) or path in self.names or len(self.names) >= MAX_ENTRIES:
             raise SandboxPolicyError(f"{self.source}: refused an entry named {path!r}")
+        if len(parts) > DEEPEST:
+            raise SandboxPolicyError(f"{self.source}: has more than {DEEPEST} folders in each other")
         if path and parent not in self.folders:
             raise SandboxPolicyError(f"{self.source}: {path!r} is in no folder")
         self.names.add(path)
@@ -232,10 +239,7 @@ async def write(wire: Wire, path: str, data: bytes, mode: int | None) -> None:
 async def upload(wire: Wire, source: Path, path: str) -> None:
     _check_exists(source)
 
-    async def fill(out: _Outgoing) -> None:
-        await _upload_entry(out, source, "", os.stat(source))
-
-    await _Outgoing(wire).send(path, fill)
+    await _Outgoing(wire).send(path, partial(_upload_tree, source))
 
 
 def _check_exists(source: Path) -> None:
@@ -243,14 +247,27 @@ def _check_exists(source: Path) -> None:
         raise FileNotFoundError(f"{source} does not exist on this machine")
 
 
+async def _upload_tree(source: Path, out: _Outgoing) -> None:
+    """A folder before what is in it; others have the event loop between a few entries."""
+    waiting, count = [""], 0
+    while waiting:
+        inner = waiting.pop()
+        path = source / inner
+        found = os.lstat(path) if inner else os.stat(path)
+        await _upload_entry(out, path, inner, found)
+        if stat.S_ISDIR(found.st_mode):
+            names = sorted(os.listdir(path), reverse=True)
+            waiting += [f"{inner}/{name}" if inner else name for name in names]
+        count += 1
+        if count % AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
 async def _upload_entry(out: _Outgoing, source: Path, inner: str, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         out.entry("l", None, inner, os.readlink(source))
     elif stat.S_ISDIR(found.st_mode):
         out.entry("d", found.st_mode, inner)
-        for name in sorted(os.listdir(source)):
-            path = source / name
-            await _upload_entry(out, path, f"{inner}/{name}" if inner else name, os.lstat(path))
     elif stat.S_ISREG(found.st_mode):
         out.entry("f", found.st_mode, inner)
         with source.open("rb") as file:

@@ -10,8 +10,8 @@ import asyncio
 import dataclasses
 import logging
 import os
-import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import uuid
@@ -52,7 +52,7 @@ class UnsafeLocalBackend:
         try:
             return await _start_agent(name, folder, spec)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
             raise
 
     async def ls(self) -> list[BoxInfo]:
@@ -61,7 +61,7 @@ class UnsafeLocalBackend:
     async def prune(self) -> list[BoxInfo]:
         removed = [(info, folder) for info, folder in _boxes() if not info.owner_alive]
         for _, folder in removed:
-            shutil.rmtree(folder, ignore_errors=True)
+            await asyncio.to_thread(_remove, str(folder))
         return [info for info, _ in removed]
 
     async def close(self) -> None:
@@ -88,7 +88,7 @@ async def _start_agent(name: str, folder: str, spec: SandboxSpec) -> UnsafeSandb
                 os.kill(pid, signal.SIGKILL)
         await process.wait()
         await pumping
-        shutil.rmtree(folder, ignore_errors=True)
+        await asyncio.to_thread(_remove, folder)
 
     try:
         await greet(wire, spec, owns_pid_1=False)
@@ -96,6 +96,11 @@ async def _start_agent(name: str, folder: str, spec: SandboxSpec) -> UnsafeSandb
         await end()
         raise
     return UnsafeSandbox(backend="unsafe-local", id=name, spec=spec, wire=wire, end=end)
+
+
+def _remove(folder: str) -> None:
+    """However deep commands have made it, where Python's own removal runs out of stack."""
+    subprocess.run(["rm", "-rf", "--", folder], check=False, capture_output=True)
 
 
 async def _pump(stdout: asyncio.StreamReader, wire: Wire) -> None:

@@ -84,7 +84,7 @@ def user_ids(text):
 
 def lines_of(path):
     try:
-        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+        fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)  # it may be a FIFO by now
     except OSError:
         return []
     try:

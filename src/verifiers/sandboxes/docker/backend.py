@@ -68,7 +68,7 @@ class DockerBackend:
                 return image, await self.agents.get(image["Id"])
         except SandboxStartError:
             raise
-        except SandboxError as error:
+        except (SandboxError, OSError) as error:  # the latter: this user's cache folder cannot be written
             raise SandboxStartError(f"the engine cannot be given what a box needs: {error}") from error
 
     async def ls(self) -> list[BoxInfo]:
