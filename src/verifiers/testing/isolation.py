@@ -265,6 +265,18 @@ class IsolationConformance:
 
     # -- limits -----------------------------------------------------------------------------------------------
 
+    async def test_what_was_ended_takes_no_room(self, box: Sandbox) -> None:
+        """What is not gone yet counts against the limit of processes: others could not be started."""
+        large = "x = b'x' * (50 << 20); print(flush=True); import time; time.sleep(1120)"
+        counting = "set -- /proc/[0-9]*; echo $#"
+        await box.exec("true")  # a box may become whole only with its second command
+        before = int((await box.exec(counting)).stdout)
+        await box.exec(f'for i in 1 2 3; do python3 -c "{large}" >>large 2>&1 & done')
+        assert (await box.exec('until [ "$(wc -l <large)" = 3 ]; do sleep 0.05; done', timeout_s=60)).ok
+        await box.end_processes()
+
+        assert int((await box.exec(counting)).stdout) <= before
+
     async def test_a_fork_bomb_stays_in_its_box(self, box: Sandbox) -> None:
         await self.attack(box, "bomb() { bomb | bomb & }; bomb; sleep 60", timeout_s=5)
 

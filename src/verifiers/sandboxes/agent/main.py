@@ -111,7 +111,7 @@ def serve(channel, kind, data):
     elif kind == b"k":
         kill_below(int(data))
     elif kind == b"Z":
-        kill_others(int(data or 0))
+        kill_others(int(data or 0), lambda: reap(0))
         send(channel, b"Z")
     elif channel in channels:
         talk(channels[channel], kind, data)

@@ -4,6 +4,7 @@
 # pyright: basic
 
 import posix
+import time
 
 my_pid = posix.getpid()
 children = {}  # pid -> Command that runs
@@ -17,8 +18,8 @@ def note_ended(session):
         ended.intersection_update([entry[1] for entry in process_table().values()])
 
 
-def process_table():
-    """pid -> (parent, session, start time in ticks) of every process in sight."""
+def process_table(without=b"ZX"):
+    """pid -> (parent, session, start time in ticks) of every process in sight that is in none of these states."""
     table = {}
     for name in posix.listdir(b"/proc"):
         if not name.isdigit():
@@ -31,7 +32,7 @@ def process_table():
                 posix.close(fd)
         except OSError:
             continue
-        if fields and fields[0] not in b"ZX":
+        if fields and fields[0] not in without:
             table[int(name)] = (int(fields[1]), int(fields[3]), int(fields[19]))
     return table
 
@@ -81,11 +82,22 @@ def kill_all():
     stop_and_kill(lambda table: descendants(my_pid, table))
 
 
-def kill_others(since):
-    """End all that was started through the agent, `since` (in ticks after boot): what is below it, and orphans."""
+def kill_others(since, reap):
+    """End all that was started through the agent, `since` (in ticks after boot): what is below it, and orphans.
+
+    Until it is gone it counts against the box's limit of processes, so what comes next could not start all it needs.
+    """
     table = process_table()
     began = table[my_pid][2] if my_pid in table else 1 << 62
-    stop_and_kill(lambda table: {pid for pid in started_after(began, table) if table[pid][2] >= since})
+    killed = stop_and_kill(lambda table: {pid for pid in started_after(began, table) if table[pid][2] >= since})
+    patience = time.monotonic() + 5
+    while killed and time.monotonic() < patience:
+        reap()
+        there = process_table(without=b"")
+        # a dead one stays for as long as its parent wants: only those are waited for that others take care of
+        killed = {pid for pid in killed & there.keys() if there[pid][0] in reapers | killed}
+        if killed:
+            time.sleep(0.002)
 
 
 def started_after(began, table):
@@ -97,7 +109,7 @@ def started_after(began, table):
 
 
 def stop_and_kill(find):
-    """Stop everything first, so that nothing can fork away, then kill it."""
+    """Stop everything first, so that nothing can fork away, then kill it: the pids of what it was."""
     table = process_table()
     stopped, quiet = set(), 0
     rounds = 0
@@ -111,6 +123,7 @@ def stop_and_kill(find):
         table = process_table()
     for pid in stopped:
         signal_to(pid, 9)
+    return stopped
 
 
 def signal_to(pid, signal):
