@@ -4,10 +4,14 @@ import asyncio
 import os
 import resource
 from collections import Counter
+from contextlib import suppress
+
+import pytest
 
 from verifiers.errors import SandboxStartError
-from verifiers.sandboxes import SandboxSpec, get_backend, start_sandbox
+from verifiers.sandboxes import SandboxSpec, fork_sandbox, get_backend, start_sandbox
 from verifiers.sandboxes.local import LocalBackend
+from verifiers.sandboxes.local.snapshots import LocalSandbox
 from waiting import until
 
 SPEC = SandboxSpec(memory_mb=64, disk_mb=16, files={"a": "b"}, setup=["true"])
@@ -67,3 +71,43 @@ async def test_a_start_without_enough_descriptors_keeps_none():
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert failed > 0
     assert await until(lambda: not Counter(descriptors()) - Counter(before))
+
+
+class Unheeding(LocalBackend):
+    """Its boxes are there all the same when their start is cancelled at the last moment, as `wait_for` may have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.there = asyncio.Event()
+
+    async def start(self, spec: SandboxSpec) -> LocalSandbox:
+        box = await super().start(spec)
+        if spec.image is not None:
+            self.there.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        return box
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_forks_cancelled_twice_leave_no_copy(turns: int):
+    engine = Unheeding()
+
+    async def fork() -> None:
+        async with fork_sandbox(box, backend=engine):
+            pass
+
+    try:
+        async with start_sandbox(engine, SandboxSpec(memory_mb=64, disk_mb=16)) as box:
+            forking = asyncio.ensure_future(fork())
+            await asyncio.wait_for(engine.there.wait(), 60)
+            forking.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            forking.cancel()
+            await asyncio.wait([forking])
+
+            assert forking.cancelled()
+            assert await until(lambda: list(engine._boxes) == [box.id])
+    finally:
+        await engine.close()

@@ -60,12 +60,12 @@ async def _forked(
     box: Sandbox, count: int, engine: Backend, snapshots: SnapshotBackend
 ) -> AsyncIterator[list[Sandbox]]:
     name = await box.snapshot(temporary=True)
-    boxes: list[Sandbox] = []
+    spec = replace(box.spec, image=name, rootfs=None, files={}, setup=())
+    starting = asyncio.ensure_future(_start_all(engine, spec, count))
     try:
-        boxes = await _start_all(engine, replace(box.spec, image=name, rootfs=None, files={}, setup=()), count)
-        yield list(boxes)
-    finally:
-        await asyncio.shield(asyncio.ensure_future(_end(boxes, name, snapshots)))
+        yield list(await asyncio.shield(starting))
+    finally:  # in a task of its own: who is cancelled twice waits for nothing
+        await asyncio.shield(asyncio.ensure_future(_end(starting, name, snapshots)))
 
 
 async def _start_all(engine: Backend, spec: SandboxSpec, count: int) -> list[Sandbox]:
@@ -82,8 +82,11 @@ async def _start_all(engine: Backend, spec: SandboxSpec, count: int) -> list[San
         raise
 
 
-async def _end(boxes: list[Sandbox], name: str, snapshots: SnapshotBackend) -> None:
-    await asyncio.gather(*(stop_box(box) for box in boxes))
+async def _end(starting: asyncio.Task[list[Sandbox]], name: str, snapshots: SnapshotBackend) -> None:
+    starting.cancel()
+    await asyncio.wait([starting])
+    if not starting.cancelled() and starting.exception() is None:
+        await asyncio.gather(*(stop_box(box) for box in starting.result()))
     try:
         await snapshots.remove_snapshot(name)
     except SandboxError as error:

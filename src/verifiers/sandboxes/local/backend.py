@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from functools import partial
 
 from verifiers.errors import ConfigError, SandboxLostError, SandboxPolicyError, SandboxStartError, VerifiersError
 from verifiers.sandboxes import carried
@@ -108,11 +109,16 @@ class LocalBackend:
         if key not in self._images:
             if key not in self._finding or self._finding[key].get_loop() is not asyncio.get_running_loop():
                 self._finding[key] = asyncio.ensure_future(find_image(spec))
-                self._finding[key].add_done_callback(lambda _: self._finding.pop(key, None))
+                self._finding[key].add_done_callback(partial(self._found, key))
             image = await asyncio.shield(self._finding[key])
             self._hold(image)
             self._images[key] = image
         return self._images[key]
+
+    def _found(self, key: str, finding: asyncio.Task[Image]) -> None:
+        self._finding.pop(key, None)
+        if not finding.cancelled():
+            finding.exception()  # whoever asked may have been cancelled meanwhile
 
     def _hold(self, image: Image) -> None:
         store = ImageStore()
