@@ -44,6 +44,11 @@ class Seat(NamedTuple):
     """Where bubblewrap reads its options from, separated by NUL."""
     near: list[int]
 
+    @property
+    def word(self) -> bytes:
+        """What the porter is told, and says once it is done; a pid alone may be another's by then."""
+        return f"{self.pid} {self.cgroup}".encode()
+
 
 class Seats:
     """The waiting processes, of each kind that was asked for."""
@@ -55,8 +60,8 @@ class Seats:
         self.made = 0
         self.left: deque[str] = deque()
         """Memory cgroups of boxes that ended, oldest first."""
-        self.entered: set[int] = set()
-        """Pids of those that are in their cgroup."""
+        self.entered: set[bytes] = set()
+        """The words of those that are in their cgroup."""
         self.porter = start_porter(self.cgroups) if self.cgroups else None
 
     @property
@@ -80,8 +85,9 @@ class Seats:
             raise
         finally:
             ends.close([*ends.far, options])
-        self.ready[kind].append(Seat(pid, cgroup, told, ends.near))
-        self.porter.send(f"{pid} {cgroup}".encode())
+        seat = Seat(pid, cgroup, told, ends.near)
+        self.ready[kind].append(seat)
+        self.porter.send(seat.word)
 
     def take(self, request: dict[str, Any]) -> Seat | None:
         """The waiting process that has become the box; None if none waits or this box cannot be one of them."""
@@ -110,11 +116,11 @@ class Seats:
         """One that has entered its cgroup, without waiting for it."""
         assert self.porter is not None
         with contextlib.suppress(BlockingIOError):
-            while said := self.porter.recv(64, socket.MSG_DONTWAIT):
-                self.entered.add(int(said))
+            while said := self.porter.recv(256, socket.MSG_DONTWAIT):
+                self.entered.add(said)
         for seat in ready:
-            if seat.pid in self.entered:
-                self.entered.discard(seat.pid)
+            if seat.word in self.entered:
+                self.entered.discard(seat.word)
                 ready.remove(seat)
                 return seat
         return None
@@ -126,7 +132,7 @@ class Seats:
                 ready.remove(seat)
                 Ends.close([seat.options, *seat.near])
                 self.left.append(seat.cgroup)
-        self.entered.discard(pid)
+                self.entered.discard(seat.word)
 
     def let_go(self) -> None:
         """In a forked child: its copies would keep those that are told their options waiting for more."""
@@ -171,7 +177,7 @@ def limit(pid: int, name: str, value: int) -> None:
 
 
 def start_porter(cgroups: Cgroups) -> socket.socket:
-    """A child that takes processes into cgroups, so that the keeper does not wait: told pid and name, it says pid."""
+    """A child that takes processes into cgroups, so that the keeper does not wait: it says what it is told, once done."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         try:
@@ -180,7 +186,7 @@ def start_porter(cgroups: Cgroups) -> socket.socket:
                 pid, cgroup = said.decode().split()
                 with contextlib.suppress(OSError):
                     cgroups.bring(cgroup, int(pid))
-                    theirs.send(pid.encode())
+                    theirs.send(said)
         finally:
             os._exit(0)
     theirs.close()
