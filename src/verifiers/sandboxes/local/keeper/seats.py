@@ -177,7 +177,7 @@ def limit(pid: int, name: str, value: int) -> None:
 
 
 def start_porter(cgroups: Cgroups) -> socket.socket:
-    """A child that takes processes into cgroups, so that the keeper does not wait: it says what it is told, once done."""
+    """A child that takes processes into cgroups, so that the keeper does not wait: says what it is told, once done."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         try:
