@@ -77,7 +77,7 @@ async def test_failures_that_differ_keep_the_run_going():
 async def test_where_waiting_may_help_a_whole_round_must_fail():
     records, end = await records_of(lambda *_: ModelError("cannot be reached: Connection refused"), concurrency=8)
 
-    assert len(records) == 8
+    assert 8 <= len(records) < 16  # of the others under way, some may end in the same moment; none begins
     assert end is not None
     assert end.startswith("gave up after 8 rollouts")
     assert end.endswith("Connection refused; check that the server is up and that this is its address")
